@@ -1,0 +1,227 @@
+"""Typed, frozen, range-checked records and the one loader that reads them from YAML.
+
+Every file of the project (profile, deployment, scenario, policy parameters) is a mapping that becomes a frozen
+dataclass. A field's annotation says its type and its range (``Annotated[float, Range(gt=0)]``); the check runs on
+construction, so a record made in Python is held to the same rules as one read from a file. Unknown keys are refused
+with the nearest valid one, and every refusal is one line: which file, which key, what was expected.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+__all__ = ["ConfigError", "Range", "Record", "content_hash", "from_mapping", "nearest", "read_yaml", "to_mapping"]
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """Bad input, said in one line: where it is, what was found, what was expected."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a number, for use in ``Annotated``; ``None`` leaves a side open."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def __contains__(self, value: float) -> bool:
+        return (
+            (self.ge is None or value >= self.ge)
+            and (self.gt is None or value > self.gt)
+            and (self.le is None or value <= self.le)
+            and (self.lt is None or value < self.lt)
+        )
+
+    def __str__(self) -> str:
+        signs = (("≥", self.ge), (">", self.gt), ("≤", self.le), ("<", self.lt))
+        return " and ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` for the closest valid name, else the list of all valid names."""
+    names = sorted(valid)
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; valid: {', '.join(names)}"
+
+
+class Record:
+    """Base of the frozen dataclasses: values are checked (and plain ones converted) against their annotations.
+
+    A subclass may define ``check(self)`` for rules that join several fields; it raises :class:`ConfigError`.
+    ``kind`` as a class variable marks one member of a tagged union (``{kind: constant, ...}`` in YAML).
+    """
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for name, annotation in _annotations(type(self)).items():
+            value = _convert(getattr(self, name), annotation, name)
+            object.__setattr__(self, name, value)
+        self.check()
+
+    def check(self) -> None:
+        """Rules that join several fields; the default has none."""
+
+
+@cache
+def _annotations(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {f.name: hints[f.name] for f in fields(cls)}  # type: ignore[arg-type]
+
+
+def _describe(annotation: Any) -> str:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        base, *extras = get_args(annotation)
+        return " ".join([_describe(base), *(str(e) for e in extras if isinstance(e, Range))])
+    if origin in (Union, types.UnionType):
+        return " or ".join(_describe(a) for a in get_args(annotation))
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, get_args(annotation)))
+    if origin is tuple:
+        return f"a list of {_describe(get_args(annotation)[0])}"
+    if origin is not None and issubclass(origin, Mapping):
+        return "a mapping"
+    names = {float: "a number", int: "a whole number", str: "text", bool: "true or false", type(None): "nothing"}
+    return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _refuse(key: str, value: Any, annotation: Any) -> ConfigError:
+    shown = repr(value)
+    return ConfigError(f"{key}: expected {_describe(annotation)}, got {shown if len(shown) < 60 else shown[:57] + '...'}")
+
+
+def _convert(value: Any, annotation: Any, key: str) -> Any:
+    """``value`` as ``annotation`` asks, or a :class:`ConfigError` that names ``key``."""
+    origin = get_origin(annotation)
+    if annotation is Any:
+        return value
+    if origin is Annotated:
+        base, *extras = get_args(annotation)
+        value = _convert(value, base, key)
+        for extra in extras:
+            if isinstance(extra, Range) and value is not None and value not in extra:
+                raise ConfigError(f"{key}: expected {_describe(base)} {extra}, got {value!r}")
+        return value
+    if origin in (Union, types.UnionType):
+        return _convert_union(value, annotation, key)
+    if origin is Literal:
+        if value not in get_args(annotation):
+            hint = nearest(value, get_args(annotation)) if isinstance(value, str) else ""
+            raise ConfigError(f"{key}: expected {_describe(annotation)}, got {value!r}{hint}")
+        return value
+    if origin is tuple:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise _refuse(key, value, annotation)
+        item = get_args(annotation)[0]
+        return tuple(_convert(v, item, f"{key}[{i}]") for i, v in enumerate(value))
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(value, Mapping):
+            raise _refuse(key, value, annotation)
+        item = get_args(annotation)[1]
+        return {str(k): _convert(v, item, f"{key}.{k}") for k, v in value.items()}
+    if is_dataclass(annotation):
+        if isinstance(value, annotation):  # type: ignore[arg-type]
+            return value
+        return from_mapping(annotation, value, key)
+    if annotation is float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise _refuse(key, value, annotation)
+        return float(value)
+    if annotation is int:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1 != 0:
+            raise _refuse(key, value, annotation)
+        return int(value)
+    if not isinstance(value, annotation):
+        raise _refuse(key, value, annotation)
+    return value
+
+
+def _convert_union(value: Any, annotation: Any, key: str) -> Any:
+    members = get_args(annotation)
+    if value is None and type(None) in members:
+        return None
+    records = {m.kind: m for m in members if is_dataclass(m) and hasattr(m, "kind")}
+    if records and isinstance(value, Mapping):
+        if "kind" not in value:
+            raise ConfigError(f"{key}: missing key 'kind'; valid kinds: {', '.join(sorted(records))}")
+        kind = value["kind"]
+        if kind not in records:
+            raise ConfigError(f"{key}.kind: unknown kind {kind!r}{nearest(kind, records)}")
+        return from_mapping(records[kind], {k: v for k, v in value.items() if k != "kind"}, key)
+    if isinstance(value, tuple(m for m in members if isinstance(m, type) and is_dataclass(m))):
+        return value
+    plain = [m for m in members if m is not type(None)]
+    for member in plain:
+        try:
+            return _convert(value, member, key)
+        except ConfigError:
+            if len(plain) == 1:
+                raise
+    raise _refuse(key, value, annotation)
+
+
+def from_mapping(cls: type[T], source: Any, where: str = "") -> T:
+    """Build the dataclass ``cls`` from a mapping; errors are prefixed with ``where`` (a file or a dotted key).
+
+    Raises :class:`ConfigError` on an unknown key (with the nearest valid one), a missing key or a bad value.
+    """
+    prefix = f"{where}." if where and not where.endswith(": ") else where
+    if not isinstance(source, Mapping):
+        raise ConfigError(f"{where.rstrip(': ') or cls.__name__}: expected a mapping of keys, got {source!r}"[:200])
+    valid = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    for key in source:
+        if key not in valid:
+            raise ConfigError(f"{prefix}{key}: unknown key{nearest(str(key), valid)}")
+    for name, f in valid.items():
+        if name not in source and f.default is MISSING and f.default_factory is MISSING:
+            raise ConfigError(f"{prefix}{name}: missing key ({_describe(_annotations(cls)[name])})")
+    try:
+        return cls(**source)
+    except ConfigError as error:
+        raise ConfigError(f"{prefix}{error}") from None
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file; :class:`ConfigError` if it cannot be read or parsed."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            return yaml.safe_load(stream)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid YAML ({' '.join(str(error).split())[:160]})") from None
+
+
+def to_mapping(record: Any) -> Any:
+    """The plain form (dicts, lists, numbers, text) of a record: what YAML would hold."""
+    if is_dataclass(record):
+        plain = {f.name: to_mapping(getattr(record, f.name)) for f in fields(record)}
+        kind = getattr(type(record), "kind", None)
+        return {"kind": kind, **plain} if isinstance(kind, str) else plain
+    if isinstance(record, Mapping):
+        return {k: to_mapping(v) for k, v in record.items()}
+    if isinstance(record, (list, tuple)):
+        return [to_mapping(v) for v in record]
+    return record
+
+
+def content_hash(record: Any) -> str:
+    """Twelve hex digits that change whenever any value in the record changes."""
+    text = json.dumps(to_mapping(record), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,145 @@
+"""Deployments: which instances stand where, and the link between the two clusters (model.md sections 1 and 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from prfaas_env.config import ConfigError, Range, Record, from_mapping, read_yaml
+from prfaas_env.profiles import NonNegative, Positive, Profile, load_profile
+from prfaas_env.resources import locate
+
+__all__ = ["Deployment", "Link", "LocalCluster", "PrefixCache", "RemoteCluster", "load_deployment"]
+
+
+@dataclass(frozen=True)
+class PrefixCache(Record):
+    """The prefix cache of one cluster (model.md section 5). A capacity of zero switches it off."""
+
+    capacity_gib: NonNegative = 0.0
+
+
+@dataclass(frozen=True)
+class RemoteCluster(Record):
+    """The compute-dense prefill cluster (PrfaaS)."""
+
+    profile: Profile
+    instances: Annotated[int, Range(ge=1, le=100_000)]
+    cache: PrefixCache = field(default_factory=PrefixCache)
+
+
+@dataclass(frozen=True)
+class LocalCluster(Record):
+    """The prefill/decode cluster; ``prefill`` is the initial N_p, the rest decodes (N_d)."""
+
+    profile: Profile
+    instances: Annotated[int, Range(ge=1, le=100_000)]
+    prefill: Annotated[int, Range(ge=0)]
+    cache: PrefixCache = field(default_factory=PrefixCache)
+
+    def check(self) -> None:
+        if self.prefill >= self.instances:
+            raise ConfigError(
+                f"prefill: expected fewer than the {self.instances} instances, so that one decodes, got {self.prefill}"
+            )
+
+    @property
+    def decode(self) -> int:
+        return self.instances - self.prefill
+
+
+@dataclass(frozen=True)
+class Link(Record):
+    """The line from the remote to the local cluster. Its capacity may vary in a scenario; this is the nominal one."""
+
+    capacity_gbps: Positive
+    one_way_delay_ms: NonNegative
+    connections_per_flow: Annotated[int, Range(ge=1)]
+    gbps_per_connection: Positive
+    price_usd_per_gb: NonNegative
+
+    @property
+    def flow_cap_gbps(self) -> float:
+        """The most that one transfer can take: connections × rate of one (model.md section 3)."""
+        return self.connections_per_flow * self.gbps_per_connection
+
+    @property
+    def one_way_delay_s(self) -> float:
+        return self.one_way_delay_ms / 1000.0
+
+
+@dataclass(frozen=True)
+class Deployment(Record):
+    """The two clusters, the line between them, and the constants of the system."""
+
+    name: str
+    local: LocalCluster
+    remote: RemoteCluster | None = None
+    link: Link | None = None
+    threshold_tokens: NonNegative = 0.0
+    fabric_gbps: Positive = 800.0
+    ttft_overhead_s: NonNegative = 0.07
+    conversion_s: NonNegative = 30.0
+    layerwise_pipelining: bool = True
+    notes: str = ""
+
+    def check(self) -> None:
+        if self.remote is None and self.local.prefill == 0:
+            raise ConfigError("local.prefill: expected at least 1: no instance could prefill (there is no remote cluster)")
+        if (self.remote is None) != (self.link is None):
+            missing, present = ("link", "remote") if self.link is None else ("remote", "link")
+            raise ConfigError(f"{missing}: missing key ({present!r} is given, and one needs the other)")
+        if self.remote and self.remote.profile.model != self.local.profile.model:
+            raise ConfigError(
+                f"remote.profile: serves {self.remote.profile.model!r} but local.profile serves {self.local.profile.model!r}"
+            )
+
+    @property
+    def route_pinned(self) -> str | None:
+        """``"remote"`` or ``"local"`` where the design leaves no choice, else ``None`` (model.md section 4)."""
+        if self.remote is None:
+            return "local"
+        return "remote" if self.local.prefill == 0 else None
+
+    @property
+    def prefill_bounds(self) -> tuple[int, int]:
+        """The least and the most N_p that a policy may ask for."""
+        if self.route_pinned == "remote":
+            return 0, 0
+        return 1, self.local.instances - 1
+
+    @property
+    def instances_usd_per_hour(self) -> float:
+        remote = self.remote.instances * self.remote.profile.price_usd_per_hour if self.remote else 0.0
+        return remote + self.local.instances * self.local.profile.price_usd_per_hour
+
+    def with_split(self, prefill: int) -> Deployment:
+        """The same deployment with another initial N_p."""
+        return replace(self, local=replace(self.local, prefill=prefill))
+
+
+def _inline_profiles(plain: Any, beside: Path) -> Any:
+    """Clusters name their profile; put the record in its place. Paths are relative to the naming file."""
+    if not isinstance(plain, Mapping):
+        return plain
+    done = dict(plain)
+    for side in ("remote", "local"):
+        cluster = done.get(side)
+        if isinstance(cluster, Mapping) and isinstance(cluster.get("profile"), str):
+            name = cluster["profile"]
+            own = beside / name
+            done[side] = {**cluster, "profile": load_profile(own if "/" in name or own.is_file() else name)}
+    return done
+
+
+def load_deployment(name_or_path: str | Path) -> Deployment:
+    """A shipped deployment by name, or one's own by path. Raises :class:`ConfigError`."""
+    path = locate("deployments", name_or_path)
+    return deployment_from_mapping(read_yaml(path), f"{path}: ", path.parent)
+
+
+def deployment_from_mapping(plain: Any, where: str, beside: Path) -> Deployment:
+    """A deployment from its plain form, profiles by name; used for files and for deployments inside a scenario."""
+    return from_mapping(Deployment, _inline_profiles(plain, beside), where)

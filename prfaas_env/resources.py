@@ -1,0 +1,41 @@
+"""Where the shipped YAML files are, in a checkout and in an installed wheel, and how a name becomes a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prfaas_env.config import ConfigError, nearest
+
+__all__ = ["folder", "locate", "names"]
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def folder(kind: str) -> Path:
+    """The folder of ``hardware_profiles``, ``deployments`` or ``scenarios``.
+
+    Deployments and scenarios live in the package; ``hardware_profiles`` stands beside it in a checkout and is
+    packed into it in a wheel.
+    """
+    beside = _PACKAGE.parent / kind
+    return beside if kind == "hardware_profiles" and beside.is_dir() else _PACKAGE / kind
+
+
+def names(kind: str) -> list[str]:
+    """The shipped names of a kind, sorted."""
+    return sorted(p.stem for p in folder(kind).glob("*.yaml"))
+
+
+def locate(kind: str, name_or_path: str | Path) -> Path:
+    """The YAML file behind a shipped name or a path of one's own; :class:`ConfigError` if there is neither."""
+    text = str(name_or_path)
+    if text.endswith((".yaml", ".yml")) or "/" in text:
+        path = Path(text).expanduser()
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such file")
+        return path
+    path = folder(kind) / f"{text}.yaml"
+    if not path.is_file():
+        what = {"hardware_profiles": "profile"}.get(kind, kind.rstrip("s"))
+        raise ConfigError(f"unknown {what} {text!r}{nearest(text, names(kind))}")
+    return path

@@ -1,0 +1,40 @@
+"""The knobs of the system. They change only at control steps (model.md sections 1 and 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from prfaas_env.config import ConfigError
+
+__all__ = ["Control", "RoutingLaw"]
+
+RoutingLaw = Literal["threshold", "price"]
+
+
+@dataclass(frozen=True)
+class Control:
+    """Routing law with its parameter, and the target N_p.
+
+    - ``threshold``: remote iff uncached length > ``threshold_tokens``.
+    - ``price``: remote iff (local wait + local prefill) − (remote wait + remote prefill + exposed transfer)
+      > ``price_s`` seconds; 0 is the least expected completion.
+
+    Both laws are data with parameters, so that every engine runs them the same. Raises :class:`ConfigError` on a
+    value that is negative (threshold, N_p) or not a number.
+    """
+
+    n_prefill: int
+    threshold_tokens: float = 0.0
+    law: RoutingLaw = "threshold"
+    price_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.threshold_tokens >= 0:
+            raise ConfigError(f"control: threshold_tokens: expected a number ≥ 0, got {self.threshold_tokens}")
+        if self.price_s != self.price_s:
+            raise ConfigError("control: price_s: expected a number, got nan")
+        if self.n_prefill < 0:
+            raise ConfigError(f"control: n_prefill: expected a whole number ≥ 0, got {self.n_prefill}")
+        if self.law not in ("threshold", "price"):
+            raise ConfigError(f"control: law: expected 'threshold' or 'price', got {self.law!r}")
