@@ -1,0 +1,65 @@
+# Needs Python ≥ 3.11, git and make; everything else goes into .venv/. Choose another interpreter with `make PYTHON=…`.
+.DEFAULT_GOAL := help
+.PHONY: setup demo test test-slow bench lint format clean help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+STAMP := $(VENV)/.stamp
+RUN := $(VENV)/bin/python
+WORKERS ?= auto
+
+# Many small arrays: a second thread in BLAS or torch only waits, and a spinning one starves its neighbours.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+export OMP_WAIT_POLICY ?= passive
+export PYTHONUNBUFFERED = 1
+
+# An environment whose interpreter is gone (an upgraded or removed Python) counts as none.
+$(shell test -x $(RUN) || rm -f $(STAMP))
+
+setup: $(STAMP) ## create or refresh .venv/
+
+# The stamp comes off first and on last, so that an interrupted set-up is seen: it begins anew.
+$(STAMP): pyproject.toml constraints.txt
+	@test -f $@ || rm -rf $(VENV)
+	@rm -f $@
+	@set -e; python="$(PYTHON)"; \
+	for name in $(if $(PYTHON),,python3 python3.13 python3.12 python3.11 python); do \
+	    if $$name -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        python=$$name; break; \
+	    fi; \
+	done; \
+	test -n "$$python" || { echo "make: no Python ≥ 3.11 with venv and ensurepip found; name one with PYTHON=…" >&2; exit 1; }; \
+	test -x $(RUN) || "$$python" -m venv $(VENV)
+	@echo "Installing into $(VENV)/ with $$($(RUN) --version): a minute or two …"
+	@$(RUN) -m pip install -qq --disable-pip-version-check --no-input -c constraints.txt -e '.[all]'
+	@touch $@
+
+demo: $(STAMP) ## compare the policies on the demo scenarios; writes results/demo/
+	$(RUN) evaluate.py --policies static,naive,closed-form,windowed-closed-form,dual-timescale,least-completion,learned --scenarios demo --seeds 3 --out results/demo
+
+test: lint ## lint, types and the test suite (WORKERS=0: one process)
+	$(RUN) -m pytest -n $(WORKERS) --maxprocesses 8
+
+test-slow: $(STAMP) ## the tests that take minutes or need the network
+	$(RUN) -m pytest -m slow
+
+bench: $(STAMP) ## speed figures; writes results/bench.json
+	$(RUN) -m benchmarks.run
+
+lint: $(STAMP) ## style and types, without changing anything
+	$(RUN) -m ruff check
+	$(RUN) -m ruff format --check
+	$(RUN) -m mypy
+
+format: $(STAMP) ## put the code into the project's style
+	$(RUN) -m ruff check --fix
+	$(RUN) -m ruff format
+
+clean: ## remove .venv/, caches and build output (results/ stays)
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
