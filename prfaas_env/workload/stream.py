@@ -11,8 +11,8 @@ from prfaas_env.config import ConfigError
 __all__ = ["RequestStream"]
 
 
-def _default(dtype: type) -> np.ndarray:
-    return field(default_factory=lambda: np.empty(0, dtype=dtype))  # type: ignore[return-value]
+def _no_entries() -> np.ndarray:
+    return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +36,11 @@ class RequestStream:
     arrival_s: np.ndarray
     input_tokens: np.ndarray
     output_tokens: np.ndarray
-    session_id: np.ndarray = _default(np.int64)
-    turn: np.ndarray = _default(np.int64)
-    service_class: np.ndarray = _default(np.int64)
-    hash_offsets: np.ndarray = _default(np.int64)
-    block_hashes: np.ndarray = _default(np.int64)
+    session_id: np.ndarray = field(default_factory=_no_entries)
+    turn: np.ndarray = field(default_factory=_no_entries)
+    service_class: np.ndarray = field(default_factory=_no_entries)
+    hash_offsets: np.ndarray = field(default_factory=_no_entries)
+    block_hashes: np.ndarray = field(default_factory=_no_entries)
     block_tokens: int = 512
 
     def __post_init__(self) -> None:
