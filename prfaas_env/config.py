@@ -69,7 +69,7 @@ class Record:
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for name, annotation in _annotations(type(self)).items():
+        for name, annotation in _annotations(type(self)).items():  # type: ignore[arg-type]  # a class is hashable
             value = _convert(getattr(self, name), annotation, name)
             object.__setattr__(self, name, value)
         self.check()
@@ -81,7 +81,7 @@ class Record:
 @cache
 def _annotations(cls: type) -> dict[str, Any]:
     hints = get_type_hints(cls, include_extras=True)
-    return {f.name: hints[f.name] for f in fields(cls)}  # type: ignore[arg-type]
+    return {f.name: hints[f.name] for f in fields(cls)}
 
 
 def _describe(annotation: Any) -> str:
@@ -103,7 +103,9 @@ def _describe(annotation: Any) -> str:
 
 def _refuse(key: str, value: Any, annotation: Any) -> ConfigError:
     shown = repr(value)
-    return ConfigError(f"{key}: expected {_describe(annotation)}, got {shown if len(shown) < 60 else shown[:57] + '...'}")
+    return ConfigError(
+        f"{key}: expected {_describe(annotation)}, got {shown if len(shown) < 60 else shown[:57] + '...'}"
+    )
 
 
 def _convert(value: Any, annotation: Any, key: str) -> Any:
@@ -135,8 +137,8 @@ def _convert(value: Any, annotation: Any, key: str) -> Any:
             raise _refuse(key, value, annotation)
         item = get_args(annotation)[1]
         return {str(k): _convert(v, item, f"{key}.{k}") for k, v in value.items()}
-    if is_dataclass(annotation):
-        if isinstance(value, annotation):  # type: ignore[arg-type]
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        if isinstance(value, annotation):
             return value
         return from_mapping(annotation, value, key)
     if annotation is float:
@@ -156,7 +158,7 @@ def _convert_union(value: Any, annotation: Any, key: str) -> Any:
     members = get_args(annotation)
     if value is None and type(None) in members:
         return None
-    records = {m.kind: m for m in members if is_dataclass(m) and hasattr(m, "kind")}
+    records = {m.kind: m for m in members if isinstance(m, type) and is_dataclass(m) and hasattr(m, "kind")}
     if records and isinstance(value, Mapping):
         if "kind" not in value:
             raise ConfigError(f"{key}: missing key 'kind'; valid kinds: {', '.join(sorted(records))}")
@@ -190,7 +192,8 @@ def from_mapping(cls: type[T], source: Any, where: str = "") -> T:
             raise ConfigError(f"{prefix}{key}: unknown key{nearest(str(key), valid)}")
     for name, f in valid.items():
         if name not in source and f.default is MISSING and f.default_factory is MISSING:
-            raise ConfigError(f"{prefix}{name}: missing key ({_describe(_annotations(cls)[name])})")
+            expected = _annotations(cls)[name]  # type: ignore[arg-type]  # a class is hashable
+            raise ConfigError(f"{prefix}{name}: missing key ({_describe(expected)})")
     try:
         return cls(**source)
     except ConfigError as error:

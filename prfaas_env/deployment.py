@@ -87,7 +87,9 @@ class Deployment(Record):
 
     def check(self) -> None:
         if self.remote is None and self.local.prefill == 0:
-            raise ConfigError("local.prefill: expected at least 1: no instance could prefill (there is no remote cluster)")
+            raise ConfigError(
+                "local.prefill: expected at least 1: no instance could prefill (there is no remote cluster)"
+            )
         if (self.remote is None) != (self.link is None):
             missing, present = ("link", "remote") if self.link is None else ("remote", "link")
             raise ConfigError(f"{missing}: missing key ({present!r} is given, and one needs the other)")

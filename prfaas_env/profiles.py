@@ -48,7 +48,9 @@ class PrefillTable(Record):
 
     def check(self) -> None:
         if len(self.lengths_tokens) != len(self.times_s):
-            raise ConfigError(f"times_s: expected {len(self.lengths_tokens)} values, one a length, got {len(self.times_s)}")
+            raise ConfigError(
+                f"times_s: expected {len(self.lengths_tokens)} values, one a length, got {len(self.times_s)}"
+            )
         if len(self.lengths_tokens) < 2:
             raise ConfigError("lengths_tokens: expected at least two lengths")
         if not all(a < b for a, b in zip(self.lengths_tokens, self.lengths_tokens[1:], strict=False)):
