@@ -94,9 +94,8 @@ class Deployment(Record):
             missing, present = ("link", "remote") if self.link is None else ("remote", "link")
             raise ConfigError(f"{missing}: missing key ({present!r} is given, and one needs the other)")
         if self.remote and self.remote.profile.model != self.local.profile.model:
-            raise ConfigError(
-                f"remote.profile: serves {self.remote.profile.model!r} but local.profile serves {self.local.profile.model!r}"
-            )
+            remote_model, local_model = self.remote.profile.model, self.local.profile.model
+            raise ConfigError(f"remote.profile: serves {remote_model!r} but local.profile serves {local_model!r}")
 
     @property
     def route_pinned(self) -> str | None:
