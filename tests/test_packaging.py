@@ -1,0 +1,148 @@
+"""What is shipped: a light import, exact pins, and a wheel and an sdist that hold all that they need."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from importlib import metadata
+from pathlib import Path, PurePosixPath
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import prfaas_env
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+HEAVY = {"numba", "plotly", "polars", "scipy", "simpy", "stable_baselines3", "torch"}
+
+
+def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
+    """What a command prints; a failure shows its own words."""
+    done = subprocess.run(
+        command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, timeout=1200, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def pins() -> dict[str, Version]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    split = (line.split("==") for line in lines if line and not line.startswith("#"))
+    return {canonicalize_name(name): Version(version) for name, version in split}
+
+
+def test_import_is_light() -> None:
+    code = """if True:
+        import json, sys, time
+        start = time.perf_counter()
+        import prfaas_env
+        print(json.dumps([time.perf_counter() - start, sorted({name.partition(".")[0] for name in sys.modules})]))
+    """
+    runs = [json.loads(run(sys.executable, "-c", code)) for _ in range(3)]
+    assert not HEAVY & set(runs[0][1])
+    assert min(seconds for seconds, _ in runs) < 1.0
+
+
+def test_version_has_one_home() -> None:
+    assert prfaas_env.__version__ == metadata.version("prfaas_env") == PROJECT["version"]
+
+
+def test_requirements_are_pinned_and_installed_as_pinned() -> None:
+    pinned = pins()
+    groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    for requirement in map(Requirement, (line for group in groups for line in group)):
+        name = canonicalize_name(requirement.name)
+        if name == canonicalize_name(PROJECT["name"]):
+            continue
+        assert name in pinned, f"{name} is missing in constraints.txt"
+        assert pinned[name] in requirement.specifier, f"constraints.txt pins {name} outside {requirement.specifier}"
+    installed = {name: Version(metadata.version(name)) for name in pinned}
+    # A local part (+cpu) names the build, not the release.
+    assert {name: Version(version.public) for name, version in installed.items()} == pinned
+
+
+def test_core_works_without_the_extras() -> None:
+    """Someone who installed no extra can import every module of the package."""
+    code = """if True:
+        import importlib, pkgutil, sys
+        for name in ("PIL", "plotly", "polars", "stable_baselines3", "tensorboard", "torch"):
+            sys.modules[name] = None
+        import prfaas_env
+        for module in pkgutil.walk_packages(prfaas_env.__path__, "prfaas_env."):
+            if module.name != "prfaas_env.__main__":
+                importlib.import_module(module.name)
+                print(module.name)
+    """
+    assert "prfaas_env.config" in run(sys.executable, "-c", code).split()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist, and the wheel that was built from it: so the sdist is complete."""
+    folder = tmp_path_factory.mktemp("built")
+    build = (sys.executable, "-m", "hatchling", "build", "-d", folder, "-t")
+    run(*build, "sdist")
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+        archive.extractall(folder / "source", filter="data")
+    (source,) = (folder / "source").iterdir()
+    run(*build, "wheel", cwd=source)
+    return folder
+
+
+def tracked(*folders: str) -> set[str]:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: there is no list of files to compare with")
+    return set(run("git", "ls-files", *folders).splitlines())
+
+
+def test_wheel_holds_all_code_and_data(built: Path) -> None:
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        inside = set(wheel.namelist())
+    assert tracked("prfaas_env") <= inside
+    assert {f"prfaas_env/{path}" for path in tracked("agents", "hardware_profiles")} <= inside
+    assert {PurePosixPath(path).parts[0] for path in inside} == {
+        "prfaas_env",
+        f"prfaas_env-{PROJECT['version']}.dist-info",
+    }
+
+
+def test_sdist_holds_every_tracked_file(built: Path) -> None:
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        inside = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
+    assert tracked(".") <= inside
+
+
+def test_wheel_works_away_from_the_checkout(built: Path, tmp_path: Path) -> None:
+    """Unpacked in front of everything else, the package finds its own profiles, deployments and policies."""
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        wheel.extractall(tmp_path / "site")
+    code = """if True:
+        import prfaas_env
+        from prfaas_env.resources import names
+        print(prfaas_env.__file__)
+        for name in names("hardware_profiles"):
+            prfaas_env.load_profile(name)
+        print(prfaas_env.load_deployment("prfaas-pd").name)
+    """
+    home, deployment = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(tmp_path / "site")).split()
+    assert Path(home).is_relative_to(tmp_path)
+    assert deployment == "prfaas-pd"
+
+
+@pytest.mark.slow
+def test_wheel_installs_with_its_dependencies(built: Path, tmp_path: Path) -> None:
+    """A user's first minutes: a new environment, the wheel from the network's index, one command."""
+    venv.create(tmp_path / "venv", with_pip=True)
+    interpreter = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    run(interpreter, "-m", "pip", "install", "-qq", "-c", ROOT / "constraints.txt", next(built.glob("*.whl")))
+    plan = json.loads(run(interpreter, "-m", "prfaas_env", "plan", "--json", cwd=tmp_path))
+    assert plan["n_prefill"] >= 1
