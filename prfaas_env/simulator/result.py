@@ -1,0 +1,40 @@
+"""What a finished run hands back: every request, every control step, and the aggregates of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from prfaas_env.simulator.signals import SIGNALS
+
+__all__ = ["TIMELINE_DTYPE", "RunResult", "timeline"]
+
+TIMELINE_DTYPE = np.dtype([(signal.name, "f8") for signal in SIGNALS])
+
+
+def timeline(signals: Sequence[np.ndarray]) -> np.ndarray:
+    """Signal vectors, one a control step, as a structured array with a field for each entry of ``SIGNALS``.
+
+    The control in force is among the signals (``threshold_tokens``, ``price_s``, ``target_prefill_nodes``).
+    """
+    rows = np.asarray(signals, dtype=np.float64).reshape(-1, len(SIGNALS))
+    return np.ascontiguousarray(rows).view(TIMELINE_DTYPE).reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """One policy on one scenario and seed.
+
+    - ``requests``: structured array (``REQUEST_DTYPE``), one row a request that arrived.
+    - ``summary``: the aggregates of :func:`prfaas_env.simulator.summary.summarise`; NaN where there is nothing to average.
+    - ``timeline``: structured array (``TIMELINE_DTYPE``), one row a control step up to the horizon.
+    - ``meta``: what identifies the run (policy, scenario and its hash, seed, engine, version).
+    """
+
+    requests: np.ndarray
+    summary: Mapping[str, float]
+    timeline: np.ndarray
+    meta: Mapping[str, Any] = field(default_factory=dict)
