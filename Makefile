@@ -24,14 +24,10 @@ setup: $(STAMP) ## create or refresh .venv/
 $(STAMP): pyproject.toml constraints.txt
 	@test -f $@ || rm -rf $(VENV)
 	@rm -f $@
-	@set -e; python="$(PYTHON)"; \
-	for name in $(if $(PYTHON),,python3 python3.13 python3.12 python3.11 python); do \
-	    if $$name -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	        python=$$name; break; \
-	    fi; \
-	done; \
-	test -n "$$python" || { echo "make: no Python ≥ 3.11 with venv and ensurepip found; name one with PYTHON=…" >&2; exit 1; }; \
-	test -x $(RUN) || "$$python" -m venv $(VENV)
+	@test -x $(RUN) || for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11); do \
+	    $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	    $$python -m venv $(VENV) && exit; \
+	done; test -x $(RUN) || { echo "no Python ≥ 3.11 with venv and ensurepip found: name one with PYTHON=…" >&2; exit 1; }
 	@echo "Installing into $(VENV)/ with $$($(RUN) --version): a minute or two …"
 	@$(RUN) -m pip install -qq --disable-pip-version-check --no-input -c constraints.txt -e '.[all]'
 	@touch $@
