@@ -106,7 +106,7 @@ class TruncatedLogNormal(Record):
     def mu_for(self, tail_share: np.ndarray | float, threshold_tokens: float) -> np.ndarray:
         """The ``mu`` with which P(L > threshold) is ``tail_share``, at this sigma and these bounds (any shape).
 
-        Raises :class:`ConfigError` unless every share lies strictly between 0 and 1 and the threshold inside the bounds.
+        Raises :class:`ConfigError` unless every share is > 0 and < 1 and the threshold inside the bounds.
         """
         share = np.asarray(tail_share, dtype=np.float64)
         if not ((share > 0) & (share < 1)).all():
