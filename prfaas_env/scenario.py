@@ -1,0 +1,256 @@
+"""Scenarios: a deployment, a workload, a link and objectives, under one name and version.
+
+A scenario is data (YAML in ``scenarios/`` or a file of one's own) and everything random in an episode comes from
+:meth:`Scenario.draw`, before the run begins: the same seed gives the same requests and link whatever a policy does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from prfaas_env.config import ConfigError, Range, Record, content_hash, from_mapping, read_yaml, to_mapping
+from prfaas_env.deployment import Deployment, _inline_profiles, deployment_from_mapping
+from prfaas_env.link_process import LinkProcess
+from prfaas_env.processes import Clock
+from prfaas_env.profiles import NonNegative, Positive
+from prfaas_env.resources import locate
+from prfaas_env.simulator.conditions import CapacityTimeline, Objectives
+from prfaas_env.workload.lengths import NominalWorkload
+from prfaas_env.workload.stream import RequestStream
+from prfaas_env.workload.workload import Workload
+
+__all__ = ["Draw", "LoadRange", "Scenario", "load_scenario", "suite", "suite_hash"]
+
+
+@dataclass(frozen=True)
+class LoadRange(Record):
+    """A load drawn uniformly for each episode."""
+
+    low: NonNegative
+    high: NonNegative
+
+    def check(self) -> None:
+        if self.high < self.low:
+            raise ConfigError(f"high: expected at least low {self.low:g}, got {self.high:g}")
+
+
+@dataclass(frozen=True)
+class _ObjectivesCheck(Record):
+    """The ranges of :class:`Objectives`."""
+
+    ttft_s: tuple[Positive, ...]
+    tpot_s: tuple[Positive, ...]
+
+    def check(self) -> None:
+        if not len(self.ttft_s) == len(self.tpot_s) > 0:
+            raise ConfigError("tpot_s: expected as many values as in ttft_s, one a service class, and at least one")
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One episode's randomness, settled: what arrives, what the link can carry, and where the clock starts.
+
+    ``rate_rps`` is the mean rate that was drawn (before diurnal and other factors), ``None`` for a trace.
+    """
+
+    stream: RequestStream
+    capacity: CapacityTimeline | None
+    clock: Clock
+    rate_rps: float | None
+
+
+@dataclass(frozen=True)
+class Scenario(Record):
+    """What a run is made of, apart from the policy and the seed.
+
+    ``load`` is the mean rate as a share of Λ_max of this deployment under the nominal workload (closed form, Eqs. 6–8):
+    a number, a list to choose from in each episode, or a range ``{low, high}``; ``rate_rps`` says the rate outright.
+    ``nominal`` is what an operator reckons with when he solves the closed form: the law of *uncached* input lengths and
+    that of outputs. It defaults to the workload's base law where that is the same thing.
+    """
+
+    name: str
+    deployment: Deployment
+    workload: Workload
+    nominal: NominalWorkload
+    version: Annotated[int, Range(ge=1)] = 1
+    family: str = "own"
+    split: Literal["train", "validation", "test"] = "test"
+    tags: tuple[str, ...] = ()
+    load: NonNegative | tuple[NonNegative, ...] | LoadRange | None = None
+    rate_rps: NonNegative | None = None
+    link: LinkProcess = field(default_factory=LinkProcess)
+    clock: Clock = field(default_factory=Clock)
+    objectives: Objectives = field(default_factory=Objectives)
+    horizon_s: Annotated[float, Range(gt=0, le=7 * 86_400)] = 3600.0
+    control_step_s: Annotated[float, Range(ge=1, le=300)] = 10.0
+    notes: str = ""
+
+    def check(self) -> None:
+        given = [key for key in ("load", "rate_rps") if getattr(self, key) is not None]
+        if self.workload.needs_rate and len(given) != 1:
+            raise ConfigError(
+                f"load: expected exactly one of load and rate_rps, got {' and '.join(given) or 'neither'}"
+            )
+        if not self.workload.needs_rate and given:
+            raise ConfigError(f"{given[0]}: expected none, a trace has its own rate (scale it by workload.rate_scale)")
+        if self.load == ():
+            raise ConfigError("load: expected at least one value to choose from")
+        checked = from_mapping(_ObjectivesCheck, to_mapping(self.objectives), "objectives")
+        object.__setattr__(self, "objectives", Objectives(checked.ttft_s, checked.tpot_s))
+
+    @cached_property
+    def hash(self) -> str:
+        """Content hash: changes with any value of the scenario, its deployment and its profiles."""
+        plain = to_mapping(self)
+        plain["workload"] |= self.workload.identity()
+        return content_hash(plain)
+
+    @cached_property
+    def lambda_max_rps(self) -> float:
+        """Λ_max of this deployment under the nominal workload, at the best threshold and split (closed form)."""
+        from prfaas_env.theory.plan import plan
+
+        return plan(self.deployment, self.nominal).lambda_max_rps
+
+    def draw(self, seed: int | np.random.Generator) -> Draw:
+        """Settle everything random of one episode. Requests end at ``horizon_s``; what is in the system then drains.
+
+        ``seed`` is a number, or the generator of an environment (``self.np_random``), which is only spawned from.
+        Load, clock, workload and link draw from generators of their own (append to that list, never insert).
+        """
+        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        load_rng, clock_rng, workload_rng, link_rng = rng.spawn(4)
+        clock = self.clock.started(clock_rng)
+        rate_rps = self._draw_rate(load_rng)
+        stream = self.workload.draw(workload_rng, self.horizon_s, rate_rps, clock)
+        link = self.deployment.link
+        capacity = self.link.draw(link_rng, link.capacity_gbps, self.horizon_s) if link else None
+        return Draw(stream, capacity, clock, rate_rps)
+
+    def _draw_rate(self, rng: np.random.Generator) -> float | None:
+        if not self.workload.needs_rate:
+            return None
+        if self.rate_rps is not None:
+            return self.rate_rps
+        if isinstance(self.load, LoadRange):
+            load = float(rng.uniform(self.load.low, self.load.high))
+        elif isinstance(self.load, tuple):
+            load = self.load[int(rng.integers(len(self.load)))]
+        else:
+            load = self.load or 0.0
+        return load * self.lambda_max_rps
+
+    def with_overrides(self, overrides: Mapping[str, Any] | None = None, **more: Any) -> Scenario:
+        """The same scenario with other values, nested mappings merged: ``with_overrides(load=0.9)``.
+
+        Raises :class:`ConfigError` as a file with these values would.
+        """
+        plain = to_mapping(self)
+        if plain["nominal"] == _base_laws(plain):
+            del plain["nominal"]  # taken from the workload, so taken anew from a changed one
+        plain = _merge_scenario(plain, {**(overrides or {}), **more})
+        return _scenario_from_mapping(plain, f"scenario {self.name}: ", Path.cwd())
+
+
+def load_scenario(name_or_path: str | Path) -> Scenario:
+    """A shipped scenario by name, or one's own by path. Raises :class:`ConfigError`."""
+    path = locate("scenarios", name_or_path)
+    return _scenario_from_mapping(_read_extended("scenarios", path), f"{path}: ", path.parent)
+
+
+def suite(names_or_paths: Iterable[str | Path]) -> tuple[Scenario, ...]:
+    """Several scenarios, in the order named. Raises :class:`ConfigError` also where two have the same name."""
+    scenarios = tuple(load_scenario(name) for name in names_or_paths)
+    seen: set[str] = set()
+    for scenario in scenarios:
+        if scenario.name in seen:
+            raise ConfigError(f"scenario {scenario.name!r} is named twice")
+        seen.add(scenario.name)
+    return scenarios
+
+
+def suite_hash(scenarios: Iterable[Scenario]) -> str:
+    """Hash of a set of scenarios, whatever their order."""
+    return content_hash({scenario.name: scenario.hash for scenario in scenarios})
+
+
+def _scenario_from_mapping(plain: Any, where: str, beside: Path) -> Scenario:
+    """A scenario from its plain form: its deployment by name, by path, in full, or as changes to another."""
+    if isinstance(plain, Mapping) and "deployment" in plain:
+        deployment = plain["deployment"]
+        if isinstance(deployment, str):
+            deployment = {"extends": deployment}
+        deployment = _extended("deployments", deployment, beside)
+        plain = {**plain, "deployment": deployment_from_mapping(deployment, f"{where}deployment", beside)}
+    if isinstance(plain, Mapping) and "nominal" not in plain and (laws := _base_laws(plain)):
+        plain = {**plain, "nominal": laws}
+    return from_mapping(Scenario, plain, where)
+
+
+def _base_laws(plain: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The nominal workload of a scenario that states none: the laws of its workload."""
+    workload = plain.get("workload")
+    if not isinstance(workload, Mapping) or not {"lengths", "output_tokens"} <= workload.keys():
+        return None
+    return {key: workload[key] for key in ("lengths", "output_tokens")}
+
+
+def _read_extended(kind: str, path: Path, trail: tuple[Path, ...] = ()) -> Any:
+    """The mapping in a file, on top of the mapping of the file that it extends."""
+    if path in trail:
+        raise ConfigError(f"{path}: extends: goes in a circle")
+    return _extended(kind, read_yaml(path), path.parent, (*trail, path))
+
+
+def _extended(kind: str, plain: Any, beside: Path, trail: tuple[Path, ...] = ()) -> Any:
+    """``plain`` with its ``extends`` resolved; paths in it are relative to the folder ``beside``."""
+    if kind == "deployments":
+        plain = _inline_profiles(plain, beside)
+    if not isinstance(plain, Mapping) or "extends" not in plain:
+        return plain
+    name = str(plain["extends"])
+    own = beside / name
+    base = _read_extended(kind, locate(kind, own if own.is_file() else name), trail)
+    changes = {key: value for key, value in plain.items() if key != "extends"}
+    return _merge_scenario(base, changes) if kind == "scenarios" else _merge(base, changes)
+
+
+def _merge_scenario(base: Any, changes: Mapping[str, Any]) -> Any:
+    """Scenario mappings merged; naming a rate replaces a load, and the other way round."""
+    if not isinstance(base, Mapping):
+        return base
+    base = dict(base)
+    for key, rival in (("load", "rate_rps"), ("rate_rps", "load")):
+        if changes.get(key) is not None:
+            base.pop(rival, None)
+    if isinstance(base.get("deployment"), str) and isinstance(changes.get("deployment"), Mapping):
+        base["deployment"] = {"extends": base["deployment"]}
+    return _merge(base, changes)
+
+
+def _merge(base: Any, changes: Mapping[str, Any]) -> Any:
+    """``changes`` on top of ``base``: mappings are merged key by key, all else replaced.
+
+    A mapping of another ``kind``, or one that extends something else, replaces the one below it.
+    """
+    if not isinstance(base, Mapping):
+        return changes
+    merged = dict(base)
+    for key, value in changes.items():
+        below = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping) and _same_kind(below, value):
+            merged[key] = _merge(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _same_kind(below: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
+    return "extends" not in value and value.get("kind", below.get("kind")) == below.get("kind")
