@@ -83,6 +83,7 @@ class Deployment(Record):
     ttft_overhead_s: NonNegative = 0.07
     conversion_s: NonNegative = 30.0
     layerwise_pipelining: bool = True
+    queue_limit_requests: Annotated[int, Range(ge=1)] | None = None
     notes: str = ""
 
     def check(self) -> None:

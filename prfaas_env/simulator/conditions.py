@@ -8,7 +8,7 @@ import numpy as np
 
 from prfaas_env.config import ConfigError
 
-__all__ = ["CapacityTimeline", "Objectives"]
+__all__ = ["CapacityTimeline", "FaultTimeline", "Objectives"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,44 @@ class CapacityTimeline:
     @classmethod
     def constant(cls, gbps: float) -> CapacityTimeline:
         return cls(np.zeros(1), np.array([gbps]))
+
+
+@dataclass(frozen=True, eq=False)
+class FaultTimeline:
+    """Instance failures and repairs (model.md section 6), in order of time; one entry an event.
+
+    - ``times_s``: float64, ≥ 0, not decreasing.
+    - ``remote``: bool, the cluster; ``instance``: its number inside the cluster.
+    - ``up``: bool, False = fails, True = is repaired. An event that changes nothing is ignored.
+    """
+
+    times_s: np.ndarray
+    remote: np.ndarray
+    instance: np.ndarray
+    up: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("times_s", np.float64), ("remote", np.bool_), ("instance", np.int64), ("up", np.bool_)):
+            array = np.array(getattr(self, name), dtype=dtype)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if not len(self.times_s) == len(self.remote) == len(self.instance) == len(self.up):
+            raise ConfigError("faults: expected as many entries in each of times_s, remote, instance and up")
+        if not np.isfinite(self.times_s).all() or (np.diff(self.times_s, prepend=0.0) < 0).any():
+            raise ConfigError("faults: expected finite times ≥ 0 that do not decrease")
+
+    @classmethod
+    def none(cls) -> FaultTimeline:
+        return cls(np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+
+    def check_instances(self, remote: int, local: int) -> None:
+        """:class:`ConfigError` if an event names an instance that the deployment does not have."""
+        most = np.where(self.remote, remote, local)
+        bad = (self.instance < 0) | (self.instance >= most)
+        if bad.any():
+            k = int(np.argmax(bad))
+            side = "remote" if self.remote[k] else "local"
+            raise ConfigError(f"faults: event {k}: there is no {side} instance {self.instance[k]} (0 … {most[k] - 1})")
 
 
 @dataclass(frozen=True)

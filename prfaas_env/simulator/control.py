@@ -7,9 +7,10 @@ from typing import Literal
 
 from prfaas_env.config import ConfigError
 
-__all__ = ["Control", "RoutingLaw"]
+__all__ = ["CacheRule", "Control", "RoutingLaw"]
 
 RoutingLaw = Literal["threshold", "price"]
+CacheRule = Literal["scarce", "abundant"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,9 @@ class Control:
     - ``price``: remote iff (local wait + local prefill) − (remote wait + remote prefill + exposed transfer)
       > ``price_s`` seconds; 0 is the least expected completion.
 
+    ``cache_rule`` (paper section 3.4.3): with ``scarce`` bandwidth each cluster's prefix cache counts alone; with
+    ``abundant`` bandwidth the longer of the two prefixes counts, and is copied across the link where it is missing.
+
     Both laws are data with parameters, so that every engine runs them the same. Raises :class:`ConfigError` on a
     value that is negative (threshold, N_p) or not a number.
     """
@@ -28,6 +32,7 @@ class Control:
     threshold_tokens: float = 0.0
     law: RoutingLaw = "threshold"
     price_s: float = 0.0
+    cache_rule: CacheRule = "scarce"
 
     def __post_init__(self) -> None:
         if not self.threshold_tokens >= 0:
@@ -38,3 +43,5 @@ class Control:
             raise ConfigError(f"control: n_prefill: expected a whole number ≥ 0, got {self.n_prefill}")
         if self.law not in ("threshold", "price"):
             raise ConfigError(f"control: law: expected 'threshold' or 'price', got {self.law!r}")
+        if self.cache_rule not in ("scarce", "abundant"):
+            raise ConfigError(f"control: cache_rule: expected 'scarce' or 'abundant', got {self.cache_rule!r}")

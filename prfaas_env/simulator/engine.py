@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from prfaas_env.deployment import Deployment
-from prfaas_env.simulator.conditions import CapacityTimeline, Objectives
+from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
 from prfaas_env.simulator.control import Control
 from prfaas_env.workload.stream import RequestStream
 
@@ -44,6 +44,7 @@ def make_engine(
     deployment: Deployment,
     stream: RequestStream,
     capacity: CapacityTimeline | None = None,
+    faults: FaultTimeline | None = None,
     objectives: Objectives | None = None,
     control: Control | None = None,
     patience_s: float = 30.0,
@@ -58,5 +59,5 @@ def make_engine(
     if name == "reference":
         from prfaas_env.simulator.reference.engine import ReferenceEngine
 
-        return ReferenceEngine(deployment, stream, capacity, objectives, control, patience_s)
+        return ReferenceEngine(deployment, stream, capacity, faults, objectives, control, patience_s)
     raise ConfigError(f"unknown engine {name!r}{nearest(name, ['reference'])}")

@@ -7,7 +7,12 @@ import numpy as np
 __all__ = ["COMPLETED", "IN_SYSTEM", "REJECTED", "REJECT_REASONS", "REQUEST_DTYPE", "empty_log"]
 
 IN_SYSTEM, COMPLETED, REJECTED = 0, 1, 2
-REJECT_REASONS = ("", "longer than the context limit", "KV cache larger than an instance's memory")
+REJECT_REASONS = (
+    "",
+    "longer than the context limit",
+    "KV cache larger than an instance's memory",
+    "the queue of its prefill pool is at its limit",
+)
 
 # Times in seconds of simulated time, NaN for what has not happened; instances are numbered inside their cluster.
 REQUEST_DTYPE = np.dtype(
@@ -30,6 +35,7 @@ REQUEST_DTYPE = np.dtype(
         ("ttft_s", "f8"),  # first token − arrival + the deployment's constant overhead
         ("tpot_s", "f8"),  # (finish − first token) / (output − 1); 0 for a single token
         ("bytes_sent", "f8"),  # over the link, remote → local
+        ("bytes_returned", "f8"),  # over the link, local → remote (prefix copies)
         ("status", "i1"),
         ("reject_reason", "i1"),
     ]
@@ -40,7 +46,7 @@ def empty_log(n: int) -> np.ndarray:
     """``n`` rows in which nothing has happened yet."""
     log = np.zeros(n, dtype=REQUEST_DTYPE)
     for name in REQUEST_DTYPE.names or ():
-        if REQUEST_DTYPE[name].kind == "f" and name != "bytes_sent":
+        if REQUEST_DTYPE[name].kind == "f" and not name.startswith("bytes"):
             log[name] = np.nan
     log["prefill_instance"] = log["decode_instance"] = -1
     return log

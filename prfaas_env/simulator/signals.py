@@ -48,6 +48,9 @@ SIGNALS: tuple[Signal, ...] = (
     Signal("link_capacity_gbps", "Gbps", "capacity of the link, now"),
     Signal("link_capacity_bytes", "bytes", "what the link could have carried in the interval"),
     Signal("link_sent_bytes", "bytes", "KV bytes carried in the interval"),
+    Signal(
+        "link_returned_bytes", "bytes", "bytes carried the other way in the interval (prefix copies to the remote side)"
+    ),
     Signal("link_backlog_bytes", "bytes", "KV bytes produced and not yet sent, now"),
     Signal("link_flows", "flows", "transfers open, now"),
     Signal("link_congested_share", "1", "share of the interval in which flows wanted more than the capacity"),
@@ -61,6 +64,7 @@ SIGNALS: tuple[Signal, ...] = (
     Signal("decode_nodes", "instances", "local instances in the decode role and admitting, now (N_d)"),
     Signal("converting_nodes", "instances", "local instances draining or in conversion, now"),
     Signal("conversions", "conversions", "role conversions that ended in the interval"),
+    Signal("failed_nodes", "instances", "instances of both clusters that are down, now"),
     # control in force
     Signal("threshold_tokens", "tokens", "routing threshold t in force"),
     Signal("price_s", "s", "price β in force (0 under the threshold law)"),

@@ -27,7 +27,8 @@ class RequestStream:
     - ``service_class``: int64 (n,), index into the scenario's service classes.
     - ``hash_offsets`` int64 (n + 1,) and ``block_hashes`` int64: the prompt's prefix-chained block ids, request i has
       ``block_hashes[hash_offsets[i]:hash_offsets[i + 1]]``; equal id = equal prefix up to and with that block of
-      ``block_tokens`` tokens.
+      ``block_tokens`` tokens. Ids are small whole numbers (arrays are indexed by them); those beyond the prompt's
+      ⌈input / block⌉ cover the output, where the source knows them (generated sessions do, public traces do not).
 
     The optional arrays may be left out: they are then filled with −1, 0, 0 and no hashes.
     Raises :class:`ConfigError` naming the first request that breaks a rule.
@@ -64,6 +65,8 @@ class RequestStream:
         for name in ("input_tokens", "output_tokens", *optional):
             if len(getattr(self, name)) != n:
                 raise ConfigError(f"request stream: {name} has {len(getattr(self, name))} entries, arrival_s has {n}")
+        if len(self.block_hashes) and not 0 <= self.block_hashes.min() <= self.block_hashes.max() < 2**31:
+            raise ConfigError("request stream: block_hashes: expected ids from 0 to 2^31 - 1 (renumber them)")
         if len(self.hash_offsets) != n + 1 or self.hash_offsets[-1] != len(self.block_hashes):
             raise ConfigError("request stream: hash_offsets does not fit block_hashes")
         self._refuse_first(~np.isfinite(self.arrival_s) | (self.arrival_s < 0), "arrival_s", "expected a time ≥ 0")

@@ -57,7 +57,7 @@ class Accounts:
         self.count["routed_remote"] += request.remote
         self.bins[length_bin(uncached_tokens)] += 1
 
-    def rejected(self, request: Request) -> None:
+    def rejected(self) -> None:
         self.count["arrived"] += 1
         self.count["rejected"] += 1
 
@@ -123,6 +123,7 @@ class Accounts:
             "link_capacity_gbps": link.capacity_bps / 1e9,
             "link_capacity_bytes": capacity_bytes,
             "link_sent_bytes": sent_bytes,
+            "link_returned_bytes": engine.reverse_link.take_totals()[0],
             "link_backlog_bytes": link.backlog_bytes(),
             "link_flows": len(link.flows),
             "link_congested_share": congested_s / interval_s if interval_s > 0 else 0.0,
@@ -133,6 +134,7 @@ class Accounts:
             "prefill_nodes": len(local.members),
             "decode_nodes": decode.admitting_count(),
             "converting_nodes": roles.busy_nodes,
+            "failed_nodes": len(roles.failed) + engine.failed_remote_count,
             "threshold_tokens": engine.control.threshold_tokens if engine.control.law == "threshold" else 0.0,
             "price_s": engine.control.price_s if engine.control.law == "price" else 0.0,
             "target_prefill_nodes": roles.target,

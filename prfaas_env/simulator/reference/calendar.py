@@ -27,12 +27,13 @@ class When(IntEnum):
 class Stage(IntEnum):
     """The order of a request's own events within one instant."""
 
-    PREFILL_END = 0
-    CATCH_UP = 1
-    SENT = 2
-    KV_READY = 3
-    TOKEN = 4
-    CONVERTED = 5
+    COPIED = 0
+    PREFILL_END = 1
+    CATCH_UP = 2
+    SENT = 3
+    KV_READY = 4
+    TOKEN = 5
+    CONVERTED = 6
 
 
 def order(when: When, number: int = 0, stage: int = 0) -> int:
@@ -53,5 +54,5 @@ class Calendar(simpy.Environment):
         event._ok, event._value = True, None
         if action is not None:
             event.callbacks.append(lambda _: action())
-        heapq.heappush(self._queue, (time_s, priority, next(self._eid), event))
+        heapq.heappush(self._queue, (time_s, priority, next(self._eid), event))  # type: ignore[misc]
         return event

@@ -29,7 +29,7 @@ class Instance:
     since_s: float = 0.0
     active: list[Request] = field(default_factory=list)
     waiting: deque[Request] = field(default_factory=deque)  # bound here by memory, KV arrived, no free slot yet
-    bound: int = 0  # requests that hold memory here
+    bound: dict[int, Request] = field(default_factory=dict)  # requests that hold memory here
     free_bytes: float = 0.0
     version: int = 0
 
@@ -80,22 +80,46 @@ class DecodePool:
             target = max(fits, key=lambda i: (i.free_bytes, -i.number))
             self.memory_queue.popleft()
             target.free_bytes -= request.reserved_bytes
-            target.bound += 1
+            target.bound[request.number] = request
             request.decode_instance = target.number
-            self.on_reserved(request)
+            if request.kv_here:  # it lost its first instance to a fault; there is nothing to transfer
+                self._seat(request)
+            else:
+                self.on_reserved(request)
+
+    def unreserve(self, request: Request) -> None:
+        """A fault has thrown a request back before its KV came: it gives up its memory, or its place in the queue."""
+        if request in self.memory_queue:
+            self.memory_queue.remove(request)
+        elif request.decode_instance >= 0:
+            self._unbind(request)
+            self._grant()
+
+    def _unbind(self, request: Request) -> None:
+        instance = self.instances[request.decode_instance]
+        del instance.bound[request.number]
+        instance.free_bytes += request.reserved_bytes
+        request.decode_instance = -1
 
     def ready(self, request: Request) -> None:
         """The KV of a request is at the decode side: it takes a batch slot, or waits for one, FCFS."""
         request.kv_ready_s = request.queued_s = self.calendar.now
-        if self.limited:
-            target = self.instances[request.decode_instance]
-            if len(target.active) < self.slots:
-                self._admit(request, target)
-            else:
-                target.waiting.append(request)
-        else:
+        request.kv_here = True
+        if not self.limited:
             self.queue.append(request)
             self._fill()
+        elif request.decode_instance >= 0:
+            self._seat(request)
+        else:  # its instance has failed while the KV was on its way
+            self.memory_queue.append(request)
+            self._grant()
+
+    def _seat(self, request: Request) -> None:
+        target = self.instances[request.decode_instance]
+        if len(target.active) < self.slots:
+            self._admit(request, target)
+        else:
+            target.waiting.append(request)
 
     def _fill(self) -> None:
         while self.queue:
@@ -163,8 +187,8 @@ class DecodePool:
         instance.active.remove(request)
         self.active -= 1
         if self.limited:
+            del instance.bound[request.number]
             instance.free_bytes += request.reserved_bytes
-            instance.bound -= 1
             if instance.waiting:
                 self._admit(instance.waiting.popleft(), instance)
         self._plan(instance)
@@ -190,7 +214,7 @@ class DecodePool:
 
     def is_empty(self, number: int) -> bool:
         instance = self.instances[number]
-        return not instance.active and instance.bound == 0
+        return not instance.active and not instance.bound
 
     def set_admitting(self, number: int, admitting: bool) -> None:
         self._account()
@@ -198,6 +222,24 @@ class DecodePool:
         if admitting:
             self._grant()
             self._fill()
+
+    def fail(self, number: int) -> None:
+        """An instance fails: its sequences lose their tokens and go back to the head of the queue, their KV is kept."""
+        self._account()
+        instance = self.instances[number]
+        instance.admitting = False
+        instance.version += 1
+        lost = sorted([*instance.active, *instance.waiting], key=lambda r: r.number, reverse=True)
+        self.active -= len(instance.active)
+        instance.active.clear()
+        instance.waiting.clear()
+        for request in list(instance.bound.values()):
+            self._unbind(request)
+        for request in lost:
+            request.queued_s = self.calendar.now
+            (self.memory_queue if self.limited else self.queue).appendleft(request)
+        self._grant()
+        self._fill()
 
     # --- accounting -----------------------------------------------------------------------------------------------
 

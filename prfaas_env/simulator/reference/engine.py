@@ -1,8 +1,8 @@
-"""The reference engine: the definition of the system, written to be read (model.md sections 1–4 and 8).
+"""The reference engine: the definition of the system, written to be read (model.md sections 1–6 and 8).
 
 :class:`ReferenceEngine` follows a request from arrival to its last token; each method below the heading *life of a
-request* is one step of it. The parts have their own files: prefill pools, the link, decode, role conversion. Time runs
-on SimPy's calendar, in the order that ``calendar.py`` gives to events of one instant.
+request* is one step of it. The parts have their own files: prefill pools, the link, decode, role conversion, prefix
+caches. Time runs on SimPy's calendar, in the order that ``calendar.py`` gives to events of one instant.
 
 Choices where model.md is silent:
 
@@ -12,6 +12,9 @@ Choices where model.md is silent:
 - A draining decode node can be called back until it is empty; its requests stay where they are.
 - ``ttft_overhead_s`` (scheduling, round trips) is added to a request's TTFT in the log; it delays nothing.
 - After a transfer ends, nothing but the one-way delay stands between the last byte and the decode queue.
+- With the ``abundant`` cache rule a missing prefix is copied before the request joins its prefill queue.
+- A failed remote instance loses its running request and those whose KV it still sends; KV that has left is safe. A
+  failed decode instance loses tokens, not KV: its sequences decode anew, and a first token already shown stays shown.
 """
 
 from __future__ import annotations
@@ -21,12 +24,14 @@ from collections.abc import Generator
 import numpy as np
 import simpy
 
-from prfaas_env.deployment import Deployment
+from prfaas_env.deployment import Deployment, LocalCluster, RemoteCluster
+from prfaas_env.profiles import GIB
 from prfaas_env.simulator import laws
-from prfaas_env.simulator.conditions import CapacityTimeline, Objectives
+from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
 from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.log import COMPLETED, REJECTED, REQUEST_DTYPE, empty_log
 from prfaas_env.simulator.reference.accounts import Accounts
+from prfaas_env.simulator.reference.cache import BlockCache
 from prfaas_env.simulator.reference.calendar import Calendar, Stage, When, order
 from prfaas_env.simulator.reference.decode import DecodePool
 from prfaas_env.simulator.reference.link import Link
@@ -37,7 +42,7 @@ from prfaas_env.workload.stream import RequestStream
 
 __all__ = ["ReferenceEngine"]
 
-TOO_LONG, TOO_LARGE = 1, 2  # indices into REJECT_REASONS
+TOO_LONG, TOO_LARGE, QUEUE_FULL = 1, 2, 3  # indices into REJECT_REASONS
 
 
 class ReferenceEngine:
@@ -48,6 +53,7 @@ class ReferenceEngine:
         deployment: Deployment,
         stream: RequestStream,
         capacity: CapacityTimeline | None = None,
+        faults: FaultTimeline | None = None,
         objectives: Objectives | None = None,
         control: Control | None = None,
         patience_s: float = 30.0,
@@ -73,12 +79,9 @@ class ReferenceEngine:
             self._remote_prefill_started,
             self._remote_prefill_ended,
         )
-        self.link = Link(
-            self.calendar,
-            link.capacity_gbps if link else 0.0,
-            link.flow_cap_gbps if link else 0.0,
-            self._sent,
-        )
+        rates = (link.capacity_gbps, link.flow_cap_gbps) if link else (0.0, 0.0)
+        self.link = Link(self.calendar, *rates)  # remote → local: KV
+        self.reverse_link = Link(self.calendar, *rates)  # local → remote: prefix copies
         self.delay_s = link.one_way_delay_s if link else 0.0
         self.decode = DecodePool(
             self.calendar,
@@ -98,12 +101,27 @@ class ReferenceEngine:
             deployment.prefill_bounds,
             self.accounts.converted,
         )
+        self.local_cache = self._cache(local)
+        self.remote_cache = self._cache(remote or local)
+        self.failed_remote: set[int] = set()
         self.control = control or Control(local.prefill, deployment.threshold_tokens)
         self.apply(self.control)
         self.calendar.process(self._arrivals())
         if capacity is not None and remote:
-            self.link.set_capacity(float(capacity.gbps[0]))
+            self._set_capacity(float(capacity.gbps[0]))
             self.calendar.process(self._capacity_changes(capacity))
+        if faults is not None:
+            faults.check_instances(remote.instances if remote else 0, local.instances)
+            self.calendar.process(self._faults(faults))
+
+    def _cache(self, cluster: LocalCluster | RemoteCluster) -> BlockCache:
+        profile, block_tokens = cluster.profile, self.stream.block_tokens
+        return BlockCache(
+            cluster.cache.capacity_gib * GIB,
+            block_tokens,
+            profile.kv.bytes_per_token * block_tokens,
+            profile.kv.fixed_bytes if profile.attention == "hybrid" else 0.0,
+        )
 
     # --- the engine's interface -----------------------------------------------------------------------------------
 
@@ -158,7 +176,52 @@ class ReferenceEngine:
     def _capacity_changes(self, capacity: CapacityTimeline) -> Generator[simpy.Event, None, None]:
         for k in range(1, len(capacity.times_s)):
             yield self.calendar.at(float(capacity.times_s[k]), order(When.CONDITION, k))
-            self.link.set_capacity(float(capacity.gbps[k]))
+            self._set_capacity(float(capacity.gbps[k]))
+
+    def _set_capacity(self, gbps: float) -> None:
+        self.link.set_capacity(gbps)
+        self.reverse_link.set_capacity(gbps)
+
+    def _faults(self, faults: FaultTimeline) -> Generator[simpy.Event, None, None]:
+        after_capacity = 1 << 40
+        for k in range(len(faults.times_s)):
+            yield self.calendar.at(float(faults.times_s[k]), order(When.CONDITION, after_capacity + k))
+            instance, up = int(faults.instance[k]), bool(faults.up[k])
+            if faults.remote[k]:
+                self._repair_remote(instance) if up else self._fail_remote(instance)
+            elif up:
+                self.roles.repair(instance)
+            else:
+                lost = self.roles.fail(instance)
+                self._throw_back([lost] if lost else [], self.local_pool)
+
+    def _fail_remote(self, instance: int) -> None:
+        if instance in self.failed_remote:
+            return
+        self.failed_remote.add(instance)
+        lost = {r.number: r for r in self.link.open_from(instance)}
+        running = self.remote_pool.fail(instance)
+        if running:
+            lost[running.number] = running
+        self._throw_back(list(lost.values()), self.remote_pool)
+
+    def _repair_remote(self, instance: int) -> None:
+        if instance in self.failed_remote:
+            self.failed_remote.discard(instance)
+            self.remote_pool.join(instance)
+
+    def _throw_back(self, lost: list[Request], pool: PrefillPool) -> None:
+        """Work on a failed prefill instance is lost: its requests go back to the head of their pool's queue."""
+        for request in lost:
+            request.attempt += 1
+            request.bytes_sent += self.link.cancel(request)
+            if self.decode.limited:
+                self.decode.unreserve(request)
+        pool.put_back(lost)
+
+    @property
+    def failed_remote_count(self) -> int:
+        return len(self.failed_remote)
 
     # --- life of a request ----------------------------------------------------------------------------------------
 
@@ -169,23 +232,66 @@ class ReferenceEngine:
         request.reserved_bytes = kv.fixed_bytes + kv.bytes_per_token * whole
         limit = min(self.local_profile.context_limit_tokens, self.remote_profile.context_limit_tokens)
         if whole > limit or request.reserved_bytes > self.decode.memory_bytes:
-            request.status = REJECTED
-            request.reject_reason = TOO_LONG if whole > limit else TOO_LARGE
-            self.accounts.rejected(request)
-            return
-        self._route(request)
+            self._reject(request, TOO_LONG if whole > limit else TOO_LARGE)
+        else:
+            self._route(request)
+
+    def _reject(self, request: Request, reason: int) -> None:
+        request.status = REJECTED
+        request.reject_reason = reason
+        self.accounts.rejected()
 
     def _route(self, request: Request) -> None:
-        """2. Routing, by the law in force; then the request joins its pool's queue."""
-        length = float(request.input_tokens)
-        local_s = laws.service_s(self.local_profile.prefill.cubic, length, 0.0)
-        remote_s = laws.service_s(self.remote_profile.prefill.cubic, length, 0.0)
-        size = laws.kv_bytes(self.remote_profile.kv.fixed_bytes, self.remote_profile.kv.bytes_per_token, length, 0.0)
-        request.remote = self._goes_remote(length, local_s, remote_s, size)
+        """1. Prefix match, and 2. routing by the law in force; then the request joins its pool's queue."""
+        tokens, prompt = request.input_tokens, self._prompt_blocks(request)
+        held, local_prefix = self.local_cache.match(prompt, tokens)
+        _, remote_prefix = self.remote_cache.match(prompt, tokens)
+        own_prefix = {True: remote_prefix, False: local_prefix}
+        if self.control.cache_rule == "abundant" and self.deployment.route_pinned is None:
+            local_prefix = remote_prefix = max(local_prefix, remote_prefix)
+        local_s = laws.service_s(self.local_profile.prefill.cubic, tokens, local_prefix)
+        remote_s = laws.service_s(self.remote_profile.prefill.cubic, tokens, remote_prefix)
+        kv = self.remote_profile.kv
+        size = laws.kv_bytes(kv.fixed_bytes, kv.bytes_per_token, tokens, held)
+
+        uncached = tokens - local_prefix
+        request.remote = self._goes_remote(uncached, local_s, remote_s, size)
+        request.cached_tokens = remote_prefix if request.remote else local_prefix
         request.service_s = remote_s if request.remote else local_s
-        request.kv_bytes = size
-        self.accounts.arrived(request, length)
-        (self.remote_pool if request.remote else self.local_pool).submit(request)
+        request.kv_bytes = size if request.remote else laws.kv_bytes(kv.fixed_bytes, kv.bytes_per_token, tokens, 0)
+        pool = self.remote_pool if request.remote else self.local_pool
+        limit = self.deployment.queue_limit_requests
+        if limit is not None and len(pool.queue) >= limit:
+            self._reject(request, QUEUE_FULL)
+            return
+        self.accounts.arrived(request, uncached)
+        cache = self.remote_cache if request.remote else self.local_cache
+        cache.touch(prompt[: -(-request.cached_tokens // self.stream.block_tokens)])
+        if request.cached_tokens > own_prefix[request.remote]:
+            self._copy_prefix(request, request.cached_tokens - own_prefix[request.remote], pool)
+        else:
+            pool.submit(request)
+
+    def _prompt_blocks(self, request: Request) -> list[int]:
+        """Block ids of the prompt (the stream may know more: those of the output)."""
+        blocks = self.stream.hashes(request.number)
+        return blocks[: -(-request.input_tokens // self.stream.block_tokens)].tolist()
+
+    def _copy_prefix(self, request: Request, missing_tokens: int, pool: PrefillPool) -> None:
+        """Bring the missing part of a prefix, and its state, to the cluster that prefills (section 5, abundant)."""
+        kv = self.remote_profile.kv
+        size = laws.kv_bytes(kv.fixed_bytes, kv.bytes_per_token, missing_tokens, 0)
+
+        def sent(_: Request) -> None:
+            if request.remote:
+                request.bytes_returned += size
+            else:
+                request.bytes_sent += size
+            here = order(When.COMPLETION, request.number, Stage.COPIED)
+            self.calendar.at(self.calendar.now + self.delay_s, here, lambda: pool.submit(request))
+
+        now = self.calendar.now
+        (self.reverse_link if request.remote else self.link).begin(request, size, now, now, sent)
 
     def _goes_remote(self, uncached: float, local_s: float, remote_s: float, size_bytes: float) -> bool:
         pinned = self.deployment.route_pinned
@@ -231,7 +337,7 @@ class ReferenceEngine:
     def _transfer_may_begin(self, request: Request) -> None:
         if request.remote:
             start_s = request.prefill_start_s if self.pipelined else request.prefill_end_s
-            self.link.begin(request, start_s, request.prefill_end_s)
+            self.link.begin(request, request.kv_bytes, start_s, request.prefill_end_s, self._sent)
             return
         ready_s = laws.fabric_ready_s(
             self.calendar.now,
@@ -240,19 +346,22 @@ class ReferenceEngine:
             self.deployment.fabric_gbps * 1e9,
             self.pipelined,
         )
+        self._kv_ready_at(ready_s, request)
+
+    def _kv_ready_at(self, time_s: float, request: Request) -> None:
+        attempt = request.attempt
         self.calendar.at(
-            ready_s, order(When.COMPLETION, request.number, Stage.KV_READY), lambda: self._kv_ready(request)
+            time_s,
+            order(When.COMPLETION, request.number, Stage.KV_READY),
+            lambda: self._kv_ready(request) if request.attempt == attempt else None,
         )
 
     def _sent(self, request: Request) -> None:
         """The last byte has left the remote cluster; it is here one one-way delay later."""
+        request.bytes_sent += request.kv_bytes
         if not self.pipelined:
             self.remote_pool.release(request)
-        self.calendar.at(
-            self.calendar.now + self.delay_s,
-            order(When.COMPLETION, request.number, Stage.KV_READY),
-            lambda: self._kv_ready(request),
-        )
+        self._kv_ready_at(self.calendar.now + self.delay_s, request)
 
     def _kv_ready(self, request: Request) -> None:
         """5. Decode: a slot is taken, FCFS; tokens follow."""
@@ -265,8 +374,15 @@ class ReferenceEngine:
         self.accounts.first_token(request)
 
     def _finished(self, request: Request) -> None:
-        """6. Completion."""
+        """6. Completion: the local cluster keeps the whole context, the remote one the input that it prefilled."""
         request.status = COMPLETED
+        block, tokens = self.stream.block_tokens, request.input_tokens
+        context, prompt = self.stream.hashes(request.number).tolist(), self._prompt_blocks(request)
+        if len(context) > len(prompt):
+            tokens += request.output_tokens
+        self.local_cache.insert(context, min(tokens // block, len(context)))
+        if request.remote:
+            self.remote_cache.insert(prompt, request.input_tokens // block)
         steps = request.output_tokens - 1
         request.tpot_s = (request.finish_s - request.first_token_s) / steps if steps else 0.0
         self.accounts.finished(request)

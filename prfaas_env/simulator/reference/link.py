@@ -24,6 +24,7 @@ class Flow:
     """The transfer of one request's KV. Rates in bits per second, sizes in bytes, times in seconds."""
 
     request: Request
+    on_sent: Callable[[Request], None]
     size_bytes: float
     start_s: float  # production is linear from here …
     end_s: float  # … to here
@@ -46,15 +47,12 @@ class Flow:
 
 
 class Link:
-    """``on_sent(request)`` is called when the last byte of a transfer has left."""
+    """One direction of the line; at most one flow a request."""
 
-    def __init__(
-        self, calendar: Calendar, capacity_gbps: float, flow_cap_gbps: float, on_sent: Callable[[Request], None]
-    ) -> None:
+    def __init__(self, calendar: Calendar, capacity_gbps: float, flow_cap_gbps: float) -> None:
         self.calendar = calendar
         self.capacity_bps = capacity_gbps * 1e9
         self.flow_cap_bps = flow_cap_gbps * 1e9
-        self.on_sent = on_sent
         self.flows: dict[int, Flow] = {}
         self.total_rate_bps = 0.0
         self.congested = False
@@ -63,13 +61,16 @@ class Link:
 
     # --- events ---------------------------------------------------------------------------------------------------
 
-    def begin(self, request: Request, start_s: float, end_s: float) -> None:
-        """Open the transfer of ``request.kv_bytes``, produced from ``start_s`` to ``end_s`` (equal: all is there)."""
+    def begin(
+        self, request: Request, size_bytes: float, start_s: float, end_s: float, on_sent: Callable[[Request], None]
+    ) -> None:
+        """Open a transfer, produced from ``start_s`` to ``end_s`` (equal: all is there); ``on_sent`` at its end."""
         now = self.calendar.now
-        production = request.kv_bytes * 8.0 / (end_s - start_s) if end_s > start_s else 0.0
+        production = size_bytes * 8.0 / (end_s - start_s) if end_s > start_s else 0.0
         caught_up = start_s == now and end_s > now and production <= self.flow_cap_bps
+        rate = production if caught_up else 0.0
         self.flows[request.number] = Flow(
-            request, request.kv_bytes, start_s, end_s, production, caught_up, 0.0, now, production if caught_up else 0.0
+            request, on_sent, size_bytes, start_s, end_s, production, caught_up, 0.0, now, rate
         )
         self._share()
 
@@ -98,9 +99,24 @@ class Link:
         self._account()
         flow.version += 1
         del self.flows[flow.request.number]
-        flow.request.bytes_sent += flow.size_bytes
         self._share()
-        self.on_sent(flow.request)
+        flow.on_sent(flow.request)
+
+    def cancel(self, request: Request) -> float:
+        """Close the flow of a request that a fault has thrown back; returns the bytes it had sent, now wasted."""
+        flow = self.flows.pop(request.number, None)
+        if flow is None:
+            return 0.0
+        sent = flow.sent_by(self.calendar.now)
+        flow.version += 1
+        self._account()
+        self._share()
+        return sent
+
+    def open_from(self, instance: int) -> list[Request]:
+        """Requests whose KV still leaves this remote instance after their prefill."""
+        now = self.calendar.now
+        return [f.request for f in self.flows.values() if f.request.prefill_instance == instance and f.end_s <= now]
 
     # --- rates ----------------------------------------------------------------------------------------------------
 

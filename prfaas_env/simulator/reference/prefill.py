@@ -37,7 +37,7 @@ class PrefillPool:
         self.on_end = on_end
         self.on_idle: Callable[[int], bool] = lambda instance: False  # may claim an instance that has become free
         self.schedule = [0.0] * len(self.members)  # see expected_wait_s
-        self.busy_since = self.member_since = 0.0
+        self.since_s = 0.0
         self.busy_integral_s = self.member_integral_s = 0.0
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -46,10 +46,20 @@ class PrefillPool:
         """A routed request joins the queue, or starts at once."""
         request.queued_s = self.calendar.now
         self._extend_schedule(request)
-        if self.idle:
-            self._start(request, self.idle.pop(0))
-        else:
-            self.queue.append(request)
+        self.queue.append(request)
+        self._dispatch()
+
+    def put_back(self, requests: Iterable[Request]) -> None:
+        """Requests that a fault has sent back take the head of the queue, in order of number."""
+        for request in sorted(requests, key=lambda r: r.number, reverse=True):
+            request.queued_s = self.calendar.now
+            self.queue.appendleft(request)
+        self._rebuild_schedule()
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        while self.queue and self.idle:
+            self._start(self.queue.popleft(), self.idle.pop(0))
 
     def _start(self, request: Request, instance: int) -> None:
         self._account()
@@ -59,10 +69,13 @@ class PrefillPool:
         request.prefill_start_s = now
         request.prefill_end_s = now + request.service_s
         priority = order(When.COMPLETION, request.number, Stage.PREFILL_END)
-        self.calendar.at(request.prefill_end_s, priority, lambda: self._end(request))
+        attempt = request.attempt
+        self.calendar.at(request.prefill_end_s, priority, lambda: self._end(request, attempt))
         self.on_start(request)
 
-    def _end(self, request: Request) -> None:
+    def _end(self, request: Request, attempt: int) -> None:
+        if request.attempt != attempt:
+            return
         if self.hold:
             self.on_end(request)
         else:
@@ -77,34 +90,37 @@ class PrefillPool:
     def _free(self, instance: int) -> None:
         self._account()
         del self.running[instance]
-        if self.on_idle(instance):
-            return
-        if self.queue:
-            self._start(self.queue.popleft(), instance)
-        else:
-            self.idle.append(instance)
-            self.idle.sort()
+        if not self.on_idle(instance):
+            self._offer(instance)
+
+    def _offer(self, instance: int) -> None:
+        self.idle.append(instance)
+        self.idle.sort()
+        self._dispatch()
 
     # --- membership -----------------------------------------------------------------------------------------------
 
     def join(self, instance: int) -> None:
-        """An instance has become a prefill node."""
+        """An instance has become a prefill node, or is one again after a repair."""
         self._account()
         self.members.add(instance)
-        if self.queue:
-            self._start(self.queue.popleft(), instance)
-        else:
-            self.idle.append(instance)
-            self.idle.sort()
+        self._offer(instance)
         self._rebuild_schedule()
 
     def leave(self, instance: int) -> None:
-        """An instance that is idle, or has just become free, stops being a prefill node."""
+        """An instance stops being a prefill node: it is idle, has just become free, or has failed."""
         self._account()
         self.members.discard(instance)
         if instance in self.idle:
             self.idle.remove(instance)
         self._rebuild_schedule()
+
+    def fail(self, instance: int) -> Request | None:
+        """An instance fails; its request, if it has one, is returned with its work lost."""
+        self._account()
+        request = self.running.pop(instance, None)
+        self.leave(instance)
+        return request
 
     # --- what a router can foresee --------------------------------------------------------------------------------
 
@@ -138,9 +154,9 @@ class PrefillPool:
 
     def _account(self) -> None:
         now = self.calendar.now
-        self.busy_integral_s += len(self.running) * (now - self.busy_since)
-        self.member_integral_s += len(self.members) * (now - self.busy_since)
-        self.busy_since = now
+        self.busy_integral_s += len(self.running) * (now - self.since_s)
+        self.member_integral_s += len(self.members) * (now - self.since_s)
+        self.since_s = now
 
     def take_busy_share(self) -> float:
         """Busy instance-seconds over instance-seconds since the last call."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from prfaas_env.simulator.log import IN_SYSTEM
 
@@ -34,10 +34,13 @@ class Request:
     ttft_s: float = NAN
     tpot_s: float = NAN
     bytes_sent: float = 0.0
+    bytes_returned: float = 0.0
     status: int = IN_SYSTEM
     reject_reason: int = 0
 
-    service_s: float = field(default=0.0)  # prefill time on the pool it was sent to
+    attempt: int = 0  # grows with every fault that throws it back: events of earlier attempts are void
+    kv_here: bool = False  # its KV has reached the decode side
+    service_s: float = 0.0  # prefill time on the pool it was sent to
     kv_bytes: float = 0.0  # what its transfer carries
     reserved_bytes: float = 0.0  # KV memory it takes while it decodes
     queued_s: float = 0.0  # when it joined the queue it stands in
