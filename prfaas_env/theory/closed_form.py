@@ -1,4 +1,4 @@
-"""Equations 3–8 of PrfaaS (arXiv:2604.15039v2, section 3.4) on weighted lengths, as functions of plain arrays.
+"""Equations 1 and 3–8 of PrfaaS (arXiv:2604.15039v2, section 3.4) on weighted lengths, as functions of plain arrays.
 
 Lengths are n points in increasing order; point i stands for the requests around it. A threshold *cuts* the points: with
 cut c the first c points stay local and the rest goes to the remote cluster, a fractional c divides a point. All that
@@ -21,6 +21,7 @@ __all__ = [
     "balanced_cuts",
     "cut_at",
     "decode_rps",
+    "kv_throughput_bps",
     "loads_at",
     "local_load_s",
     "prefill_rps",
@@ -33,6 +34,11 @@ __all__ = [
 # time, the mean remote prefill time, and the mean bits sent over the link.
 KEPT, LOCAL, REMOTE, SENT = 0, 1, 2, 3
 _TINY = 1e-200  # stands for 0 in a divisor; a load over it stays finite
+
+
+def kv_throughput_bps(kv_bits: np.ndarray | float, prefill_s: np.ndarray | float) -> np.ndarray:
+    """Φ_kv (Eq. 1): the rate at which one instance that never idles makes KV cache, in bits per second (any shape)."""
+    return np.asarray(kv_bits) / np.asarray(prefill_s)
 
 
 def stage_loads(weights: np.ndarray, local_s: np.ndarray, remote_s: np.ndarray, kv_bits: np.ndarray) -> np.ndarray:

@@ -99,6 +99,10 @@ class StageModel:
         if form not in ("distribution", "representative"):
             raise ConfigError(f"form: expected 'distribution' or 'representative', got {form!r}")
         nominal: Any = getattr(workload, "nominal", workload)
+        if not (hasattr(nominal, "lengths") and hasattr(nominal, "output_tokens")):
+            raise ConfigError(
+                "workload: states no laws of lengths and output_tokens; plan with the scenario, which does"
+            )
         return cls(deployment, nominal.lengths.points(POINTS), nominal.output_tokens.mean(), form)
 
     @cached_property
@@ -272,26 +276,33 @@ def plan(
                 f"n_prefill: expected {low} to {high} for deployment {deployment.name!r}, got {n_prefill}"
             )
         splits = np.array([float(n_prefill)])
-    if threshold_tokens is None or deployment.route_pinned is not None:
+    if threshold_tokens is None:
         cuts = model.best_cuts(splits)
-    elif threshold_tokens >= 0:
-        cuts = np.repeat(model.cut_of(np.array([threshold_tokens])), len(splits))
-    else:
+    elif not threshold_tokens >= 0:
         raise ConfigError(f"threshold_tokens: expected a number ≥ 0, got {threshold_tokens}")
+    elif deployment.route_pinned is not None:
+        where = f"deployment {deployment.name!r} prefills everything at the {deployment.route_pinned} cluster"
+        raise ConfigError(f"threshold_tokens: expected none, {where}")
+    else:
+        cuts = np.repeat(model.cut_of(np.array([threshold_tokens])), len(splits))
     best = int(np.argmax(model.lambda_max_rps(cuts, splits)))
     return model.plan_at(float(cuts[best]), float(splits[best]))
 
 
 def sweep_thresholds(
-    deployment: Deployment, workload: HasLengths | HasNominal, n_prefill: int, thresholds_tokens: np.ndarray
+    deployment: Deployment,
+    workload: HasLengths | HasNominal,
+    n_prefill: int,
+    thresholds_tokens: np.ndarray,
+    form: Form = "distribution",
 ) -> np.ndarray:
     """Λ_max in requests per second at each threshold, at a fixed split (paper Fig. 5). Shape of the thresholds."""
-    model = StageModel.of(deployment, workload)
+    model = StageModel.of(deployment, workload, form)
     return model.lambda_max_rps(model.cut_of(thresholds_tokens), np.full(len(thresholds_tokens), float(n_prefill)))
 
 
-def sweep_splits(deployment: Deployment, workload: HasLengths | HasNominal) -> list[Plan]:
+def sweep_splits(deployment: Deployment, workload: HasLengths | HasNominal, form: Form = "distribution") -> list[Plan]:
     """The plan at the best threshold of every N_p that the deployment allows (paper Fig. 5)."""
-    model = StageModel.of(deployment, workload)
+    model = StageModel.of(deployment, workload, form)
     splits = model.splits()
     return [model.plan_at(float(cut), float(n)) for cut, n in zip(model.best_cuts(splits), splits, strict=True)]
