@@ -72,7 +72,7 @@ KINDS = {
 
 
 @click.command(name="list")
-@click.argument("kind", required=False, type=click.Choice(list(KINDS)), metavar="[KIND]")
+@click.argument("kind", required=False, type=click.Choice(list(KINDS)), metavar="KIND")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a mapping from kind to names.")
 def command(kind: str | None, as_json: bool) -> None:
     """What can be named. KIND: deployments, profiles, scenarios or policies; without it, all of them."""

@@ -1,0 +1,162 @@
+"""Records, the loader and its refusals: one line each, naming the file, the key, what was expected and what is near."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prfaas_env.config import ConfigError, Range, Record, content_hash, from_mapping, nearest, read_yaml, to_mapping
+from prfaas_env.deployment import Deployment, load_deployment
+from prfaas_env.profiles import Profile, load_profile
+from prfaas_env.resources import names
+
+
+@dataclass(frozen=True)
+class Square(Record):
+    kind: ClassVar[str] = "square"
+    side_m: Annotated[float, Range(gt=0, le=10)]
+
+
+@dataclass(frozen=True)
+class Disc(Record):
+    kind: ClassVar[str] = "disc"
+    radius_m: Annotated[float, Range(gt=0)]
+
+
+@dataclass(frozen=True)
+class Garden(Record):
+    beds: tuple[Square | Disc, ...]
+    trees: Annotated[int, Range(ge=0)] = 0
+    soil: Literal["sand", "clay"] = "clay"
+    pond_m: Annotated[float, Range(gt=0)] | None = None
+    open: bool = True
+
+    def check(self) -> None:
+        if self.soil == "sand" and self.trees > 3:
+            raise ConfigError("trees: expected at most 3 on sand")
+
+
+GOOD: dict[str, Any] = {"beds": [{"kind": "square", "side_m": 2}, {"kind": "disc", "radius_m": 1.5}], "trees": 2.0}
+
+
+def test_plain_values_become_what_the_annotation_says() -> None:
+    garden = from_mapping(Garden, GOOD)
+    assert garden == Garden(beds=(Square(2.0), Disc(1.5)), trees=2)
+    assert type(garden.trees) is int
+    assert type(garden.beds[0].side_m) is float  # type: ignore[union-attr]
+    assert from_mapping(Garden, to_mapping(garden)) == garden
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tres": 1}, "garden.yaml: tres: unknown key; did you mean 'trees'?"),
+        ({"zzz": 1}, "garden.yaml: zzz: unknown key; valid: beds, open, pond_m, soil, trees"),
+        ({"trees": -1}, "garden.yaml: trees: expected a whole number ≥ 0, got -1"),
+        ({"trees": 1.5}, "garden.yaml: trees: expected a whole number, got 1.5"),
+        ({"trees": True}, "garden.yaml: trees: expected a whole number, got True"),
+        ({"trees": float("inf")}, "garden.yaml: trees: expected a whole number, got inf"),
+        ({"pond_m": float("nan")}, "garden.yaml: pond_m: expected a number, got nan"),
+        ({"pond_m": "deep"}, "garden.yaml: pond_m: expected a number, got 'deep'"),
+        ({"soil": "cley"}, "garden.yaml: soil: expected one of 'sand', 'clay', got 'cley'; did you mean 'clay'?"),
+        ({"open": "yes"}, "garden.yaml: open: expected true or false, got 'yes'"),
+        ({"beds": 3}, "garden.yaml: beds: expected a list of Square or Disc, got 3"),
+        ({"beds": [{"side_m": 1}]}, "garden.yaml: beds[0]: missing key 'kind'; valid kinds: disc, square"),
+        ({"beds": [{"kind": "sqare"}]}, "garden.yaml: beds[0].kind: unknown kind 'sqare'; did you mean 'square'?"),
+        ({"beds": [{"kind": "disc"}]}, "garden.yaml: beds[0].radius_m: missing key (a number > 0)"),
+        (
+            {"beds": [{"kind": "square", "side_m": 11}]},
+            "garden.yaml: beds[0].side_m: expected a number > 0 and ≤ 10, got 11.0",
+        ),
+        ({"soil": "sand", "trees": 4}, "garden.yaml: trees: expected at most 3 on sand"),
+    ],
+)
+def test_refusals(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        from_mapping(Garden, GOOD | change, "garden.yaml: ")
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("source", [None, 3, "text", [1, 2]])
+def test_what_is_no_mapping_is_refused(source: Any) -> None:
+    with pytest.raises(ConfigError, match=r"garden\.yaml: expected a mapping of keys"):
+        from_mapping(Garden, source, "garden.yaml: ")
+
+
+def test_a_record_made_in_python_is_held_to_the_same_rules() -> None:
+    with pytest.raises(ConfigError, match="side_m: expected a number > 0 and ≤ 10, got -1"):
+        Square(-1.0)
+    with pytest.raises(ConfigError, match="side_m: expected a number > 0 and ≤ 10"):
+        replace(Square(1.0), side_m=99.0)
+
+
+scalars = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | st.text(max_size=8)
+trees = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["beds", "trees", "soil", "pond_m", "open", "x"]), trees))
+def test_whatever_is_read_it_is_a_record_or_one_line(source: dict[str, Any]) -> None:
+    message = ""
+    try:
+        garden = from_mapping(Garden, source, "garden.yaml: ")
+    except ConfigError as refused:
+        message = str(refused)
+    if message:
+        assert message.startswith("garden.yaml: ")
+    else:
+        assert from_mapping(Garden, to_mapping(garden)) == garden
+
+
+def test_nearest() -> None:
+    assert nearest("prfas-pd", names("deployments")) == "; did you mean 'prfaas-pd'?"
+    assert nearest("zzzzzz", ["b", "a"]) == "; valid: a, b"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("a: [1, 2", "not valid YAML"), (b"\xff\xfe\x00", "not valid YAML"), (None, "cannot be read")],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, content: str | bytes | None, message: str) -> None:
+    path = tmp_path / "broken.yaml"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ConfigError, match=f"broken.yaml: {message}") as refused:
+        read_yaml(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_hash_changes_with_any_value_and_with_nothing_else() -> None:
+    deployment = load_deployment("prfaas-pd")
+    assert content_hash(deployment) == content_hash(load_deployment("prfaas-pd"))
+    profile = deployment.local.profile
+    other = replace(profile, prefill=replace(profile.prefill, times_s=(0.886, 1.559, 4.771, 23.44)))
+    changed = [
+        replace(deployment, conversion_s=31.0),
+        deployment.with_split(4),
+        replace(deployment, local=replace(deployment.local, profile=other)),
+    ]
+    assert len({content_hash(d) for d in [deployment, *changed]}) == 4
+
+
+@pytest.mark.parametrize("name", names("hardware_profiles"))
+def test_shipped_profiles_survive_a_round_trip(name: str) -> None:
+    profile = load_profile(name)
+    assert profile.name == name
+    assert from_mapping(Profile, yaml.safe_load(yaml.safe_dump(to_mapping(profile)))) == profile
+
+
+@pytest.mark.parametrize("name", names("deployments"))
+def test_shipped_deployments_survive_a_round_trip(name: str) -> None:
+    deployment = load_deployment(name)
+    assert deployment.name == name
+    assert from_mapping(Deployment, yaml.safe_load(yaml.safe_dump(to_mapping(deployment)))) == deployment
