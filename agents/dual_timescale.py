@@ -1,0 +1,114 @@
+"""``dual-timescale``: the scheduler of PrfaaS (arXiv 2604.15039, section 3.4.3), both of its loops.
+
+*Short loop.* When requests queue for remote prefill, t is searched anew (Eq. 7) on the incremental lengths seen lately
+and at the present split. When egress is near the capacity of the link, t is raised beyond that, so that less is sent
+out. When the link has long been idle and remote compute is free, t comes down towards the searched value.
+
+*Long loop.* Θ_prfaas + Θ_pd-p ≪ Θ_pd-d turns one decode node into a prefill node, ≫ the reverse; a hysteresis keeps
+the split when they are close, and queues must not say the opposite. After every change of the roles t is re-solved.
+
+The paper publishes none of the constants: they are the parameters, to be tuned on training seeds with the same budget
+as a learned policy. The defaults are the best of 13 settings on ten training seeds of drift-mix (1000–1009). The
+re-search is the online closed form of the observation, on the environment's window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from prfaas_env.config import ConfigError, Range, Record
+from prfaas_env.profiles import Positive
+from prfaas_env.simulator.control import Control
+
+from .base import Observed, ScriptedPolicy
+
+__all__ = ["DualTimescale", "DualTimescaleParameters"]
+
+Share = Annotated[float, Range(ge=0, le=1)]
+
+
+@dataclass(frozen=True)
+class DualTimescaleParameters(Record):
+    """Periods in seconds; shares of capacity; queue depths in requests per remote instance."""
+
+    short_period_s: Positive = 30.0
+    congested_utilisation: Share = 0.8  # of egress; the figure of a public write-up's example
+    congested_queue: Positive = 0.5
+    raise_factor: Annotated[float, Range(ge=1)] = 1.5  # 4K → 6K in that example
+    idle_utilisation: Share = 0.5
+    idle_queue: Annotated[float, Range(ge=0)] = 0.25
+    idle_after_s: Positive = 60.0
+    relax_factor: Annotated[float, Range(gt=1)] = 1.5
+    long_period_s: Positive = 120.0
+    hysteresis: Annotated[float, Range(ge=0)] = 0.35
+
+    def check(self) -> None:
+        for signal in ("utilisation", "queue"):
+            low, high = getattr(self, f"idle_{signal}"), getattr(self, f"congested_{signal}")
+            if low >= high:
+                raise ConfigError(f"idle_{signal}: expected less than congested_{signal} ({high:g}), got {low:g}")
+
+
+# What is remembered of an episode, as places in the memory vector; clocks count seconds.
+THRESHOLD, TARGET, SPLIT, SHORT_S, LONG_S, IDLE_S = range(6)
+
+
+class DualTimescale(ScriptedPolicy):
+    """The paper's scheduler on what an operator can measure."""
+
+    action_mode = "absolute"
+    Parameters = DualTimescaleParameters
+
+    def fresh_memory(self) -> np.ndarray:
+        own = self.deployment
+        # Both clocks run from the first step: nothing has been seen yet.
+        return np.array([own.threshold_tokens, own.local.prefill, own.local.prefill, 0.0, 0.0, 0.0])
+
+    def decide(self, observed: Observed, memory: np.ndarray) -> np.ndarray:
+        self._long_loop(observed, memory)
+        self._short_loop(observed, memory)
+        for clock in (SHORT_S, LONG_S):
+            memory[clock] += observed["control_step_s"]
+        control = Control(round(memory[TARGET]), memory[THRESHOLD])
+        return self.actions.encode(control, control.threshold_tokens, control.n_prefill)
+
+    def _short_loop(self, observed: Observed, memory: np.ndarray) -> None:
+        """Keep, raise or lower t; at once after the roles have changed, else once a period."""
+        own = self.parameters
+        searched = observed["advised_threshold_present_split"]
+        if round(observed["prefill_nodes"]) != round(memory[SPLIT]):
+            memory[SPLIT], memory[THRESHOLD] = round(observed["prefill_nodes"]), searched
+            memory[SHORT_S] = memory[IDLE_S] = 0.0
+            return
+        queue = observed["remote_queue"] / max(observed["remote_instances"], 1.0)
+        utilisation = observed["link_utilisation"]
+        idle = utilisation < own.idle_utilisation and queue <= own.idle_queue
+        memory[IDLE_S] = memory[IDLE_S] + observed["control_step_s"] if idle else 0.0
+        if memory[SHORT_S] < own.short_period_s:
+            return
+        if observed["link_capacity_gbps"] <= 0.0 or utilisation > own.congested_utilisation:
+            memory[THRESHOLD] = max(searched, memory[THRESHOLD] * own.raise_factor)
+        elif queue > own.congested_queue:
+            memory[THRESHOLD] = searched
+        elif memory[IDLE_S] >= own.idle_after_s:
+            memory[THRESHOLD] = max(searched, memory[THRESHOLD] / own.relax_factor)
+        else:
+            return
+        memory[SHORT_S] = memory[IDLE_S] = 0.0
+
+    def _long_loop(self, observed: Observed, memory: np.ndarray) -> None:
+        """Turn one node over where the stages are far apart; one conversion at a time."""
+        own = self.parameters
+        if memory[LONG_S] < own.long_period_s or observed["converting_share"] > 0.0:
+            return
+        memory[LONG_S] = 0.0
+        prefill, decode = observed["prefill_present_split_rps"], observed["decode_present_split_rps"]
+        prefill_queue = observed["remote_queue"] + observed["local_queue"]
+        low, high = self.deployment.prefill_bounds
+        if prefill * (1.0 + own.hysteresis) < decode and prefill_queue >= observed["decode_queue"]:
+            memory[TARGET] = min(round(observed["prefill_nodes"]) + 1, high)
+        elif decode * (1.0 + own.hysteresis) < prefill and observed["decode_queue"] >= prefill_queue:
+            memory[TARGET] = max(round(observed["prefill_nodes"]) - 1, low)

@@ -1,0 +1,212 @@
+"""The control loop: a scenario, an engine and a clock, without Gymnasium.
+
+Every ``control_step_s`` an action becomes a control, the engine runs to the end of the interval, and what it measured
+becomes the next observation and the terms of the reward. The environment and the evaluation both run this loop.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from prfaas_env.config import ConfigError
+from prfaas_env.environment.actions import action_form
+from prfaas_env.environment.observation import FACT, coarse_shares, encode, raw_observation
+from prfaas_env.environment.recent import empty_recent, recent_rates, update_recent
+from prfaas_env.environment.reward import PATIENCE_S, reward_terms, reward_weights, term_factors, weigh
+from prfaas_env.scenario import Draw, Scenario
+from prfaas_env.simulator.control import Control
+from prfaas_env.simulator.engine import Engine, make_engine
+from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS, SIGNAL, SIGNALS
+from prfaas_env.theory.online import Advice, OnlineClosedForm
+
+__all__ = ["DEFAULT_ENGINE", "DEFAULT_WINDOW_S", "ControlLoop", "Interval"]
+
+DEFAULT_ENGINE = "reference"
+DEFAULT_WINDOW_S = 300.0
+
+
+class Interval(NamedTuple):
+    """What one control interval gave: the observation at its end, and its reward, terms, signals and control.
+
+    ``terms`` (order of ``TERMS``) is unweighted; ``signals`` is in the order of ``SIGNALS``; ``ended`` is true when
+    the horizon is reached.
+    """
+
+    observation: np.ndarray
+    reward: float
+    terms: np.ndarray
+    signals: np.ndarray
+    control: Control
+    ended: bool
+
+
+@dataclass
+class _Episode:
+    """What begins anew with every reset."""
+
+    draw: Draw
+    engine: Engine
+    closed_form: OnlineClosedForm
+    recent: np.ndarray
+    control: Control
+    advice: Advice
+    signals: list[np.ndarray]
+
+
+def _link_and_split(signals: np.ndarray) -> tuple[float, int]:
+    return float(signals[SIGNAL["link_capacity_gbps"]]), int(signals[SIGNAL["prefill_nodes"]])
+
+
+class ControlLoop:
+    """Runs episodes of one scenario: ``reset``, then ``step`` until ``ended``, then ``finish``.
+
+    ``action`` and ``reward`` name an action form and a kind of reward; ``window_s`` is the window of the online closed
+    form and of the slow rates. Raises :class:`ConfigError` on an unknown name or a window that is not positive.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        action: str = "residual",
+        reward: str = "ttft",
+        engine: str = DEFAULT_ENGINE,
+        window_s: float = DEFAULT_WINDOW_S,
+    ) -> None:
+        if not (math.isfinite(window_s) and window_s > 0):
+            raise ConfigError(f"window_s: expected a number of seconds > 0, got {window_s!r}")
+        self.scenario = scenario
+        self.engine_name = engine
+        self.window_s = float(window_s)
+        self.actions = action_form(action, scenario.deployment)
+        self.weights = reward_weights(reward)
+        nominal_arrivals = scenario.lambda_max_rps * scenario.control_step_s
+        self.factors = term_factors(scenario.deployment, nominal_arrivals)
+        self._constants = self._constant_facts()
+        self._episode: _Episode | None = None
+
+    # --- one episode ----------------------------------------------------------------------------------------------
+
+    def reset(self, seed: int | np.random.Generator) -> np.ndarray:
+        """Begin an episode; the first observation rests on the nominal workload alone.
+
+        ``seed`` settles everything random (a generator is only spawned from); no action can change it later.
+        """
+        scenario, deployment = self.scenario, self.scenario.deployment
+        draw = scenario.draw(seed)
+        control = Control(deployment.local.prefill, deployment.threshold_tokens)
+        engine = make_engine(
+            self.engine_name,
+            deployment,
+            draw.stream,
+            capacity=draw.capacity,
+            objectives=scenario.objectives,
+            control=control,
+            patience_s=PATIENCE_S,
+        )
+        assert scenario.nominal is not None
+        closed_form = OnlineClosedForm(deployment, scenario.nominal, self.window_s, scenario.control_step_s)
+        signals, _ = engine.measure()
+        advice = closed_form.advise(*_link_and_split(signals))
+        self._episode = _Episode(draw, engine, closed_form, empty_recent(), control, advice, [])
+        return self._observe(signals)
+
+    def step(self, action: np.ndarray) -> Interval:
+        """Put an action, shape (2,), in force and run one control interval (the last one ends at the horizon).
+
+        Raises ``ValueError`` if the action is not two finite numbers, ``RuntimeError`` before a reset or after the end.
+        """
+        episode = self.episode
+        horizon_s, now_s = self.scenario.horizon_s, episode.engine.now_s
+        if now_s >= horizon_s:
+            raise RuntimeError(f"the episode ended at {horizon_s:g} s: call reset")
+        control = self.actions.decode(action, episode.advice.threshold_tokens, episode.advice.n_prefill)
+        episode.control = control
+        episode.engine.apply(control)
+        # By step number, not by adding up: the steps do not drift.
+        end_s = min((len(episode.signals) + 1) * self.scenario.control_step_s, horizon_s)
+        episode.engine.advance(end_s)
+        signals, bin_counts = episode.engine.measure()
+        episode.signals.append(signals)
+        update_recent(episode.recent, signals, self.window_s)
+        episode.advice = episode.closed_form.update(
+            bin_counts,
+            signals[SIGNAL["completed"]],
+            signals[SIGNAL["completed_output_tokens"]],
+            *_link_and_split(signals),
+        )
+        terms = reward_terms(signals, self.factors)
+        return Interval(
+            self._observe(signals), weigh(terms, self.weights), terms, signals, control, ended=end_s >= horizon_s
+        )
+
+    def finish(self) -> np.ndarray:
+        """Let everything leave, under the last control, and return the request log (``REQUEST_DTYPE``)."""
+        self.episode.engine.drain()
+        return self.episode.engine.log()
+
+    # --- what there is to know ------------------------------------------------------------------------------------
+
+    @property
+    def episode(self) -> _Episode:
+        """The running episode. Raises ``RuntimeError`` before the first reset."""
+        if self._episode is None:
+            raise RuntimeError("no episode: call reset first")
+        return self._episode
+
+    @property
+    def steps(self) -> int:
+        """Control intervals in an episode."""
+        return math.ceil(self.scenario.horizon_s / self.scenario.control_step_s)
+
+    @property
+    def timeline(self) -> np.ndarray:
+        """Signals of every interval so far, float64 (steps, signals), in the order of ``SIGNALS``."""
+        return np.array(self.episode.signals).reshape(-1, len(SIGNALS))
+
+    @property
+    def control(self) -> Control:
+        """The control in force."""
+        return self.episode.control
+
+    @property
+    def advice(self) -> Advice:
+        """What the online closed form advises now."""
+        return self.episode.advice
+
+    # --- observation ----------------------------------------------------------------------------------------------
+
+    def _constant_facts(self) -> np.ndarray:
+        deployment = self.scenario.deployment
+        local, remote = deployment.local, deployment.remote
+        slots = local.instances * local.profile.decode.slots
+        return np.array(
+            [1.0, local.instances, remote.instances if remote else 0.0, slots, self.scenario.control_step_s, 1e9]
+        )
+
+    def _observe(self, signals: np.ndarray) -> np.ndarray:
+        episode = self.episode
+        advice = episode.advice
+        angle = 2.0 * math.pi * float(episode.draw.clock.hour(signals[SIGNAL["time_s"]])) / 24.0
+        facts = np.concatenate(
+            [
+                signals,
+                recent_rates(episode.recent),
+                coarse_shares(episode.closed_form.total[: len(LENGTH_BIN_CENTRES_TOKENS)]),
+                [
+                    advice.threshold_tokens,
+                    advice.n_prefill,
+                    advice.threshold_at_present_split_tokens,
+                    advice.lambda_max_rps,
+                    advice.prefill_at_present_split_rps,
+                    advice.decode_at_present_split_rps,
+                ],
+                [math.sin(angle), math.cos(angle)],
+                self._constants,
+            ]
+        )
+        assert len(facts) == len(FACT)
+        return encode(raw_observation(facts))
