@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +82,16 @@ def test_the_papers_own_setting(prfaas: Deployment) -> None:
     assert found.theta_pd_p_rps == pytest.approx(1.657, abs=5e-4)
     assert found.lambda_max_rps == pytest.approx(3.228, abs=5e-4)
     assert (found.ttft_mean_s, found.ttft_p90_s) == pytest.approx((2.25, 3.46), abs=5e-3)
+
+
+def test_the_documentations_table_is_what_plan_says() -> None:
+    text = (Path(__file__).resolve().parent.parent / "docs" / "closed-form.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([a-z-]+) \| ([a-z_0-9]+) \| [\d.]+ \| ([\d.]+) \|$", text, flags=re.MULTILINE)
+    assert len(rows) == 15
+    plans = {name: plan(load_deployment(name), PAPER) for name in TABLE_6}
+    for name, figure, printed in rows:
+        decimals = len(printed.partition(".")[2])
+        assert f"{getattr(plans[name], figure):.{decimals}f}" == printed, (name, figure)
 
 
 def test_equal_cost_gain(prfaas: Deployment) -> None:
