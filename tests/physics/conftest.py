@@ -1,0 +1,12 @@
+"""Every physics test runs on every engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines import ENGINES
+
+
+@pytest.fixture(params=ENGINES)
+def engine_name(request: pytest.FixtureRequest) -> str:
+    return request.param
