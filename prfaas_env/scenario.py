@@ -211,8 +211,7 @@ def _read_extended(kind: str, path: Path, trail: tuple[Path, ...] = ()) -> Any:
 
 def _extended(kind: str, plain: Any, beside: Path, trail: tuple[Path, ...] = ()) -> Any:
     """``plain`` with its ``extends`` resolved; paths in it are relative to the folder ``beside``."""
-    if kind == "deployments":
-        plain = _inline_profiles(plain, beside)
+    plain = _inline_profiles(plain, beside) if kind == "deployments" else _anchored(plain, beside)
     if not isinstance(plain, Mapping) or "extends" not in plain:
         return plain
     name = str(plain["extends"])
@@ -220,6 +219,23 @@ def _extended(kind: str, plain: Any, beside: Path, trail: tuple[Path, ...] = ())
     base = _read_extended(kind, locate(kind, own if own.is_file() else name), trail)
     changes = {key: value for key, value in plain.items() if key != "extends"}
     return _merge_scenario(base, changes) if kind == "scenarios" else _merge(base, changes)
+
+
+def _anchored(plain: Any, beside: Path) -> Any:
+    """A scenario whose relative paths are absolute where they name a file in the folder ``beside``."""
+    if not isinstance(plain, Mapping):
+        return plain
+    done = dict(plain)
+    deployment, workload = done.get("deployment"), done.get("workload")
+    if isinstance(deployment, str) and (beside / deployment).is_file():
+        done["deployment"] = str((beside / deployment).resolve())
+    if (
+        isinstance(workload, Mapping)
+        and isinstance(workload.get("path"), str)
+        and (beside / workload["path"]).is_file()
+    ):
+        done["workload"] = {**workload, "path": str((beside / workload["path"]).resolve())}
+    return done
 
 
 def _merge_scenario(base: Any, changes: Mapping[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from prfaas_env.config import ConfigError, Range, Record
-from prfaas_env.processes import DAY_H, Clock, Jumps, MeanReverting, alternating, events
+from prfaas_env.processes import DAY_H, Clock, Jumps, MeanReverting, alternating, events, grid
 from prfaas_env.profiles import NonNegative, Positive
 
 __all__ = ["Arrivals", "Diurnal", "MinuteNoise", "OnOff", "RateWander", "Spikes"]
@@ -166,9 +166,8 @@ class Arrivals(Record):
         if self.diurnal is not None:
             factor *= self.diurnal.factor(clock.hour(times_s + RATE_STEP_S / 2.0))
         if self.wander is not None:
-            coarse_s = np.append(times_s[::10], times_s[-1] + 10.0 * RATE_STEP_S)
-            path = self.wander.factor(wander, clock.elapsed_h(coarse_s))
-            factor *= np.interp(times_s, coarse_s, path)
+            coarse_s = grid(horizon_s)
+            factor *= np.interp(times_s, coarse_s, self.wander.factor(wander, clock.elapsed_h(coarse_s)))
         if self.minute_noise is not None:
             factor *= self.minute_noise.factor(minutes, times_s)
         if self.bursts is not None:

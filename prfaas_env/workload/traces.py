@@ -24,6 +24,7 @@ import numpy as np
 from prfaas_env.config import ConfigError, Range, Record
 from prfaas_env.processes import Clock
 from prfaas_env.profiles import NonNegative, Positive
+from prfaas_env.workload.prefixes import ragged_index
 from prfaas_env.workload.stream import RequestStream
 
 __all__ = ["Trace", "TraceWarning", "TraceWorkload", "UnusableRow", "find_trace", "read_trace"]
@@ -117,7 +118,7 @@ def read_trace(path: str | Path, strict: bool = False) -> Trace:
         np.array([row[1] for row in rows], dtype=np.int64),
         np.array([row[2] for row in rows], dtype=np.int64),
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        np.array([block for row in rows for block in row[3]], dtype=np.int64),
+        np.unique([block for row in rows for block in row[3]], return_inverse=True)[1],  # numbered without gaps
         tuple(unusable),
     )
 
@@ -260,21 +261,19 @@ class TraceWorkload(Record):
 
 def _reordered(trace: Trace, order: np.ndarray) -> dict[str, np.ndarray]:
     counts = np.diff(trace.hash_offsets)[order]
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    flat = np.repeat(trace.hash_offsets[order] - offsets[:-1], counts) + np.arange(offsets[-1])
-    return {"hash_offsets": offsets, "block_hashes": trace.block_hashes[flat]}
+    flat = ragged_index(trace.hash_offsets[order], counts)
+    return {"hash_offsets": np.concatenate([[0], np.cumsum(counts)]), "block_hashes": trace.block_hashes[flat]}
 
 
 def _clipped(stream: RequestStream, most: int) -> RequestStream:
     """Prompts cut to ``most`` tokens, and to the blocks that these touch."""
     counts = np.diff(stream.hash_offsets)
     kept = np.minimum(counts, -(-np.minimum(stream.input_tokens, most) // stream.block_tokens))
-    inside = np.arange(counts.sum()) - np.repeat(stream.hash_offsets[:-1], counts) < np.repeat(kept, counts)
     return RequestStream(
         stream.arrival_s,
         np.minimum(stream.input_tokens, most),
         stream.output_tokens,
         hash_offsets=np.concatenate([[0], np.cumsum(kept)]),
-        block_hashes=stream.block_hashes[inside],
+        block_hashes=stream.block_hashes[ragged_index(stream.hash_offsets[:-1], kept)],
         block_tokens=stream.block_tokens,
     )

@@ -9,9 +9,10 @@ import numpy as np
 
 from prfaas_env.config import ConfigError, Record
 from prfaas_env.processes import Clock
-from prfaas_env.workload.arrivals import Arrivals, poisson_times
+from prfaas_env.workload.arrivals import RATE_STEP_S, Arrivals, poisson_times
 from prfaas_env.workload.drift import Drift
 from prfaas_env.workload.lengths import LengthLaw, TruncatedLogNormal
+from prfaas_env.workload.sessions import Sessions
 from prfaas_env.workload.stream import RequestStream
 from prfaas_env.workload.traces import TraceWorkload
 
@@ -20,7 +21,11 @@ __all__ = ["SyntheticWorkload", "Workload"]
 
 @dataclass(frozen=True)
 class SyntheticWorkload(Record):
-    """Requests from laws: arrivals, input lengths (which may drift) and output lengths, independent of each other."""
+    """Requests from laws: arrivals, input lengths (which may drift) and output lengths, independent of each other.
+
+    With ``sessions`` the arrivals are those of sessions (the rate stays that of requests) and ``lengths`` is the law of
+    first prompts, which is then what drifts.
+    """
 
     kind: ClassVar[str] = "synthetic"
 
@@ -28,6 +33,7 @@ class SyntheticWorkload(Record):
     output_tokens: LengthLaw
     arrivals: Arrivals = field(default_factory=Arrivals)
     drift: Drift | None = None
+    sessions: Sessions | None = None
 
     def check(self) -> None:
         if self.drift is not None:
@@ -59,16 +65,30 @@ class SyntheticWorkload(Record):
         insert), so that changing one leaves the numbers of the others as they were.
         """
         clock = clock or Clock()
-        rate, arrivals, drift, inputs, outputs = rng.spawn(5)
-        factor = self.arrivals.rate_factor(rate, horizon_s, clock)
-        arrival_s = poisson_times(arrivals, (rate_rps or 0.0) * factor, 0.0, horizon_s)
-        n = len(arrival_s)
-        if self.drift is not None and isinstance(self.lengths, TruncatedLogNormal):
-            mu = self.drift.mu(drift, arrival_s, horizon_s, clock, self.lengths)
-            input_tokens = self.lengths.sample(inputs, n, mu)
-        else:
-            input_tokens = self.lengths.sample(inputs, n)
-        return RequestStream(arrival_s, input_tokens, self.output_tokens.sample(outputs, n))
+        rate, arrivals, drift, inputs, outputs, turns = rng.spawn(6)
+        rates_rps = (rate_rps or 0.0) * self.arrivals.rate_factor(rate, horizon_s, clock)
+        if self.sessions is None:
+            arrival_s = poisson_times(arrivals, rates_rps, 0.0, horizon_s)
+            input_tokens = self._inputs(inputs, drift, arrival_s, horizon_s, clock)
+            return RequestStream(arrival_s, input_tokens, self.output_tokens.sample(outputs, len(arrival_s)))
+        warm_up = np.full(int(np.ceil(self.sessions.warm_up_s / RATE_STEP_S)), rates_rps[0])
+        sessions_rps = np.concatenate([warm_up, rates_rps]) / self.sessions.mean_turns(self.lengths)
+        start_s = poisson_times(arrivals, sessions_rps, -len(warm_up) * RATE_STEP_S, horizon_s)
+        first_tokens = self._inputs(inputs, drift, start_s, horizon_s, clock)
+        return self.sessions.draw(turns, start_s, first_tokens, self.output_tokens, horizon_s)
+
+    def _inputs(
+        self,
+        rng: np.random.Generator,
+        drift_rng: np.random.Generator,
+        arrival_s: np.ndarray,
+        horizon_s: float,
+        clock: Clock,
+    ) -> np.ndarray:
+        if self.drift is None or not isinstance(self.lengths, TruncatedLogNormal):
+            return self.lengths.sample(rng, len(arrival_s))
+        mu = self.drift.mu(drift_rng, arrival_s, horizon_s, clock, self.lengths)
+        return self.lengths.sample(rng, len(arrival_s), mu)
 
 
 Workload = SyntheticWorkload | TraceWorkload
