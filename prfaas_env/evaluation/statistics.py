@@ -19,6 +19,7 @@ __all__ = ["Comparison", "compare", "expanded_tail", "interquartile_mean"]
 
 RESAMPLES = 5000
 CONFIDENCE = 0.95
+NAN = float("nan")
 
 Pairs = tuple[np.ndarray, np.ndarray]
 
@@ -61,7 +62,7 @@ def compare(strata: Sequence[Pairs], rng: np.random.Generator, resamples: int = 
     kept = [(x[known], y[known]) for x, y in strata for known in [np.isfinite(x) & np.isfinite(y)]]
     kept = [pair for pair in kept if len(pair[0])]
     if not kept:
-        return Comparison(*[float("nan")] * 5, pairs=0)
+        return Comparison(NAN, NAN, NAN, NAN, NAN, pairs=0)
     ratios = np.concatenate([x / y for x, y in kept])
     wins = np.concatenate([(x < y) + 0.5 * (x == y) for x, y in kept])
     estimate = np.exp(np.mean([np.log(x.mean() / y.mean()) for x, y in kept]))
@@ -74,7 +75,7 @@ def compare(strata: Sequence[Pairs], rng: np.random.Generator, resamples: int = 
 def _interval(strata: Sequence[Pairs], rng: np.random.Generator, resamples: int) -> tuple[float, float]:
     fewest = min(len(x) for x, _ in strata)
     if fewest < 2:
-        return float("nan"), float("nan")
+        return NAN, NAN
     logs = np.zeros(resamples)
     for x, y in strata:
         drawn = rng.integers(len(x), size=(resamples, len(x)))
@@ -85,7 +86,7 @@ def _interval(strata: Sequence[Pairs], rng: np.random.Generator, resamples: int)
 
 
 def expanded_tail(n: int, degrees: int, confidence: float = CONFIDENCE) -> float:
-    """Tail probability to cut off on each side, for ``n`` ≥ 2 observations a scenario and ``degrees`` of freedom in all.
+    """Tail probability to cut off on each side, for ``n`` ≥ 2 pairs a scenario and ``degrees`` of freedom in all.
 
     Φ(√(n/(n−1)) · t), t the quantile of Student's t; with one scenario the degrees are n − 1.
     """
@@ -98,6 +99,6 @@ def interquartile_mean(values: np.ndarray) -> float:
     """Mean of the middle half: a quarter of the weight is cut at each end, the values at the cuts counting in part."""
     ordered, n = np.sort(values), len(values)
     if n == 0:
-        return float("nan")
+        return NAN
     edges = np.clip(np.arange(n + 1), n / 4, 3 * n / 4)
     return float((ordered * np.diff(edges)).sum() / (n / 2))

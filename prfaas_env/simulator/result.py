@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from prfaas_env.simulator.signals import SIGNALS
 
-__all__ = ["TIMELINE_DTYPE", "RunResult", "timeline"]
+__all__ = ["TIMELINE_DTYPE", "RunResult", "as_timeline"]
 
 TIMELINE_DTYPE = np.dtype([(signal.name, "f8") for signal in SIGNALS])
 
 
-def timeline(signals: Sequence[np.ndarray]) -> np.ndarray:
-    """Signal vectors, one a control step, as a structured array with a field for each entry of ``SIGNALS``.
+def as_timeline(signals: np.ndarray) -> np.ndarray:
+    """Signal vectors, float64 (steps, signals), as a structured array with a field for each entry of ``SIGNALS``.
 
     The control in force is among the signals (``threshold_tokens``, ``price_s``, ``target_prefill_nodes``).
     """
@@ -29,7 +29,7 @@ class RunResult:
     """One policy on one scenario and seed.
 
     - ``requests``: structured array (``REQUEST_DTYPE``), one row a request that arrived.
-    - ``summary``: the aggregates of :func:`prfaas_env.simulator.summary.summarise`; NaN where there is nothing to average.
+    - ``summary``: the aggregates of :func:`prfaas_env.simulator.summary.summarise`; an average over nothing is NaN.
     - ``timeline``: structured array (``TIMELINE_DTYPE``), one row a control step up to the horizon.
     - ``meta``: what identifies the run (policy, scenario and its hash, seed, engine, version).
     """

@@ -27,12 +27,15 @@ NAN = float("nan")
 def summarise(
     requests: np.ndarray, timeline: np.ndarray, deployment: Deployment, objectives: Objectives, horizon_s: float
 ) -> dict[str, float]:
-    """Aggregates of a request log (``REQUEST_DTYPE``) and a timeline (``TIMELINE_DTYPE``); seconds, requests/s, Gbps, USD."""
+    """Aggregates of a request log (``REQUEST_DTYPE``) and a timeline (``TIMELINE_DTYPE``).
+
+    Names end in their unit: ``_s`` seconds, ``_rps`` requests per second, Gbps, USD; shares have none.
+    """
     return {
         **_counts(requests),
         **_latency("ttft", requests["ttft_s"]),
         **_latency("tpot", requests["tpot_s"]),
-        **_latency("end_to_end", requests["finish_s"] - requests["arrival_s"]),
+        **_latency("end_to_end", requests["ttft_s"] + requests["finish_s"] - requests["first_token_s"]),
         **_service(requests, objectives, horizon_s),
         **_stages(timeline, deployment, horizon_s),
         **_cost(requests, timeline, deployment, horizon_s),

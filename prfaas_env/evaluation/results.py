@@ -1,0 +1,124 @@
+"""``results.json``: one row a policy, scenario and seed, in the schema that outside scripts rely on."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prfaas_env.config import ConfigError
+from prfaas_env.scenario import Scenario, suite_hash
+from prfaas_env.simulator.result import TIMELINE_DTYPE
+
+__all__ = ["ROW_KEYS", "CellResult", "Evaluation", "prepare_folder", "results_json", "row", "write_atomically"]
+
+SCHEMA = 1
+
+ROW_KEYS = (
+    "policy",
+    "scenario",
+    "seed",
+    "ttft_mean_s",
+    "ttft_p50_s",
+    "ttft_p90_s",
+    "ttft_p99_s",
+    "goodput",
+    "throughput_rps",
+    "offload_fraction",
+    "egress_gbps_mean",
+    "conversions",
+    "usd_per_million_output_tokens",
+    "arrived",
+    "completed",
+    "rejected",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class CellResult:
+    """What an evaluation keeps of one run.
+
+    - ``row``: the row of ``results.json``, NaN where there is nothing to average.
+    - ``ttft_s``: equally likely quantiles of TTFT, at most a few hundred, ascending.
+    - ``timeline``: ``TIMELINE_DTYPE``, empty where the run was not chosen to be drawn.
+    """
+
+    row: Mapping[str, Any]
+    ttft_s: np.ndarray
+    timeline: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=TIMELINE_DTYPE))
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Policies × scenarios × seeds: the finished cells and what identifies the work.
+
+    ``planned`` is the number of cells asked for; an interrupted evaluation has fewer ``cells``. ``skipped`` says, a
+    line each, which members of a group of scenarios were left out and why.
+    """
+
+    cells: Sequence[CellResult]
+    policies: Sequence[str]
+    scenarios: Sequence[Scenario]
+    seeds: Sequence[int]
+    engine: str
+    baseline: str
+    version: str
+    planned: int
+    command: str = ""
+    skipped: Sequence[str] = ()
+
+    @property
+    def rows(self) -> list[Mapping[str, Any]]:
+        return [cell.row for cell in self.cells]
+
+
+def row(policy: str, scenario: str, seed: int, summary: Mapping[str, float]) -> dict[str, Any]:
+    """A row: the keys of the schema first, then every other aggregate."""
+    values = {"policy": policy, "scenario": scenario, "seed": seed, **summary}
+    return {key: values[key] for key in ROW_KEYS} | values
+
+
+def results_json(evaluation: Evaluation) -> str:
+    """The content of ``results.json``. NaN and infinities become null, as JSON has none."""
+    content = {
+        "schema": SCHEMA,
+        "suite_hash": suite_hash(evaluation.scenarios),
+        "version": evaluation.version,
+        "engine": evaluation.engine,
+        "baseline": evaluation.baseline,
+        "scenarios": {scenario.name: scenario.hash for scenario in evaluation.scenarios},
+        "planned": evaluation.planned,
+        "rows": [{key: _plain(value) for key, value in row.items()} for row in evaluation.rows],
+    }
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def prepare_folder(path: Path) -> None:
+    """Make the output folder and try to write in it, before any work. Raises :class:`ConfigError`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot write into this output folder ({error.strerror})") from None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write beside ``path`` and rename into place: a reader sees the old file or the new one, never half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,90 @@
+"""Who stands where: the rows of an evaluation, averaged over seeds and compared with the baseline in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prfaas_env.evaluation.results import Evaluation
+from prfaas_env.evaluation.statistics import Comparison, compare
+
+__all__ = ["BASELINE", "BOUNDS", "Standing", "Standings", "standings"]
+
+BASELINE = "dual-timescale"
+BOUNDS = frozenset({"hindsight"})  # know the future: shown, but not contenders
+METRIC = "ttft_mean_s"
+BOOTSTRAP_SEED = 0
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One policy: its comparison with the baseline overall and by scenario, and its averages over seeds by scenario."""
+
+    policy: str
+    overall: Comparison
+    by_scenario: Mapping[str, Comparison]
+    means: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Standings:
+    """All policies, the best overall ratio of mean TTFT first."""
+
+    baseline: str
+    scenarios: Sequence[str]
+    ranked: Sequence[Standing]
+    rows: Sequence[Row]
+
+    def of(self, policy: str) -> Standing:
+        return next(standing for standing in self.ranked if standing.policy == policy)
+
+    def contenders(self) -> list[Standing]:
+        return [standing for standing in self.ranked if standing.policy not in BOUNDS]
+
+    def against(self, policy: str, other: str, scenarios: Sequence[str]) -> Comparison:
+        """Mean TTFT of ``policy`` against that of ``other`` in these scenarios."""
+        return compare([_pairs(self.rows, policy, other, s) for s in scenarios], np.random.default_rng(BOOTSTRAP_SEED))
+
+
+def standings(evaluation: Evaluation) -> Standings:
+    """Standings of the finished cells. A comparison uses the seeds that both policies have finished.
+
+    The bootstrap of every comparison starts from the same seed, so that a figure does not depend on who else took part.
+    """
+    rows, baseline = evaluation.rows, evaluation.baseline
+    present = [s.name for s in evaluation.scenarios if any(row["scenario"] == s.name for row in rows)]
+    board = Standings(baseline, present, [], rows)
+    found = [
+        Standing(
+            policy,
+            board.against(policy, baseline, present),
+            {s: board.against(policy, baseline, [s]) for s in present},
+            {s: _means([row for row in rows if (row["policy"], row["scenario"]) == (policy, s)]) for s in present},
+        )
+        for policy in evaluation.policies
+    ]
+    ranked = sorted(found, key=lambda standing: np.nan_to_num(standing.overall.ratio, nan=np.inf))
+    return Standings(baseline, present, ranked, rows)
+
+
+def _pairs(rows: Sequence[Row], policy: str, other: str, scenario: str) -> tuple[np.ndarray, np.ndarray]:
+    ours, theirs = (
+        {row["seed"]: row[METRIC] for row in rows if (row["policy"], row["scenario"]) == (name, scenario)}
+        for name in (policy, other)
+    )
+    seeds = sorted(ours.keys() & theirs.keys())
+    return np.array([ours[s] for s in seeds], float), np.array([theirs[s] for s in seeds], float)
+
+
+def _means(rows: Sequence[Row]) -> dict[str, float]:
+    """Average over seeds of every number in the rows, seeds without a value left out; NaN if none has one."""
+    numbers = [key for key, value in rows[0].items() if isinstance(value, (int, float))] if rows else []
+    columns = {key: np.array([row[key] for row in rows], float) for key in numbers if key != "seed"}
+    return {
+        key: float(c[np.isfinite(c)].mean()) if np.isfinite(c).any() else float("nan") for key, c in columns.items()
+    }

@@ -1,0 +1,293 @@
+"""An evaluation from the command line to its files: schema, pairing, bad input, interruption."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import evaluate as command_line
+import prfaas_env
+from prfaas_env.cli.errors import run
+from prfaas_env.config import ConfigError
+from prfaas_env.evaluation import evaluation, runner, suites
+from prfaas_env.evaluation.results import ROW_KEYS, CellResult, Evaluation
+from prfaas_env.evaluation.runner import plan_cells, run_cells
+from prfaas_env.evaluation.simulate import simulate
+from prfaas_env.evaluation.standings import standings
+from prfaas_env.evaluation.suites import resolve_suite
+from prfaas_env.scenario import Scenario, load_scenario, suite_hash
+
+SHORT = "{name: short, extends: paper-stationary-80, horizon_s: 300, control_step_s: 30}"
+IDLE = "{name: idle, extends: paper-stationary-80, horizon_s: 60, load: 0}"
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> Path:
+    path = tmp_path / "short.yaml"
+    path.write_text(SHORT)
+    return path
+
+
+def call(*arguments: str) -> int:
+    """``evaluate.py`` with these arguments, in this process; its exit code."""
+    with pytest.raises(SystemExit) as exit_:
+        run(command_line.main, list(arguments))
+    assert isinstance(exit_.value.code, int)
+    return exit_.value.code
+
+
+def evaluated(out: Path, scenario: Path, policies: str = "static,naive", seeds: int = 2, *more: str) -> int:
+    options = {"--policies": policies, "--scenarios": str(scenario), "--seeds": str(seeds), "--out": str(out)}
+    return call(*(part for pair in options.items() for part in pair), "--workers", "1", *more)
+
+
+def content_of(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+# --- the files ------------------------------------------------------------------------------------------------------
+
+
+def test_files_follow_the_schema(short: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "deep" / "out"
+    assert evaluated(out, short, "static,dual-timescale") == 0
+    assert (
+        {"results.json", "leaderboard.md"}
+        <= {path.name for path in out.iterdir()}
+        <= {
+            "results.json",
+            "leaderboard.md",
+            "report.html",
+        }
+    )
+    content = content_of(out)
+    assert content["schema"] == 1
+    assert content["version"] == prfaas_env.__version__
+    assert content["suite_hash"] == suite_hash([load_scenario(short)])
+    assert content["baseline"] == "dual-timescale"
+    rows = content["rows"]
+    assert [(row["policy"], row["seed"]) for row in rows] == [
+        (policy, seed) for seed in (0, 1) for policy in ("static", "dual-timescale")
+    ]
+    for row in rows:
+        assert tuple(row)[: len(ROW_KEYS)] == ROW_KEYS
+        assert row["scenario"] == "short"
+        assert row["completed"] + row["rejected"] == row["arrived"] > 0
+        assert row["in_system"] == 0
+        assert 0 < row["ttft_p50_s"] <= row["ttft_p90_s"] <= row["ttft_p99_s"]
+    shown = capsys.readouterr().out
+    for name in ("static", "dual-timescale", "short"):
+        assert name in shown
+        assert name in (out / "leaderboard.md").read_text(encoding="utf-8")
+
+
+def test_policies_meet_the_same_requests_and_seeds_differ(short: Path) -> None:
+    runs = {(policy, seed): simulate(short, policy, seed) for policy in ("static", "naive") for seed in (0, 1)}
+    for seed in (0, 1):
+        for name in ("arrival_s", "input_tokens", "output_tokens"):
+            assert np.array_equal(runs["static", seed].requests[name], runs["naive", seed].requests[name])
+    assert not np.array_equal(
+        runs["static", 0].requests["arrival_s"][:50], runs["static", 1].requests["arrival_s"][:50]
+    )
+    assert runs["naive", 0].requests["remote"].all()
+    assert runs["naive", 0].summary["offload_fraction"] == 1.0
+
+
+def test_workers_do_not_change_results(short: Path) -> None:
+    cells = plan_cells(["static", "least-completion"], [load_scenario(short)], [3], "reference")
+    alone = {result.row["policy"]: result for result in run_cells(cells, workers=1)}
+    for pooled in run_cells(cells, workers=2):
+        other = alone[pooled.row["policy"]]
+        assert pooled.row == other.row
+        assert np.array_equal(pooled.ttft_s, other.ttft_s)
+        assert np.array_equal(pooled.timeline, other.timeline)
+
+
+def test_an_episode_without_requests_gives_nulls(tmp_path: Path) -> None:
+    scenario = tmp_path / "idle.yaml"
+    scenario.write_text(IDLE)
+    assert evaluated(tmp_path, scenario) == 0
+    for row in content_of(tmp_path)["rows"]:
+        assert row["arrived"] == row["completed"] == row["throughput_rps"] == 0
+        assert row["ttft_mean_s"] is row["goodput"] is row["usd_per_million_output_tokens"] is None
+    assert "No policy can be ranked" in (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
+
+
+def test_a_simulation_says_what_it_was(short: Path) -> None:
+    found = simulate(short, "static", seed=5)
+    assert found.meta["policy"] == "static"
+    assert found.meta["seed"] == 5
+    assert found.meta["scenario_hash"] == load_scenario(short).hash
+    assert len(found.timeline) == 10
+    assert found.timeline["time_s"][-1] == 300.0
+    assert found.timeline["arrived"].sum() == len(found.requests) == found.summary["arrived"]
+
+
+def test_any_object_with_predict_is_a_policy(short: Path) -> None:
+    class Zero:
+        starts = 0
+
+        def predict(
+            self, observation: np.ndarray, state: Any = None, episode_start: Any = None, deterministic: bool = True
+        ) -> tuple[np.ndarray, Any]:
+            self.starts += int(episode_start[0])
+            assert deterministic
+            assert observation.shape == (len(observation),)
+            return np.zeros(2, dtype=np.float32), (state or 0) + 1
+
+    policy = Zero()
+    zero, windowed = simulate(short, policy, 1), simulate(short, "windowed-closed-form", 1)
+    assert policy.starts == 1
+    assert zero.meta["policy"] == "Zero"
+    assert np.array_equal(zero.requests["ttft_s"], windowed.requests["ttft_s"])
+    with pytest.raises(ConfigError, match="expected a name, a path or an object with predict"):
+        simulate(short, object())
+    with pytest.raises(ConfigError, match="seed: expected a whole number ≥ 0"):
+        simulate(short, "static", seed=-1)
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"--policies": "statik"}, "unknown policy 'statik'; did you mean 'static'?"),
+        ({"--policies": "no/such/model.zip"}, "no/such/model.zip: no such file"),
+        ({"--policies": ","}, "policies: expected at least one"),
+        ({"--scenarios": "drift-mixx"}, "unknown scenario 'drift-mixx'; did you mean 'drift-mix'?"),
+        ({"--scenarios": "no/such.yaml"}, "no/such.yaml: no such file"),
+        ({"--scenarios": ","}, "scenarios: nothing left to run"),
+        ({"--seeds": "0"}, "'--seeds'"),
+        ({"--seeds": "many"}, "'--seeds'"),
+        ({"--engine": "referense"}, "unknown engine 'referense'; did you mean 'reference'?"),
+        ({"--out": "{file}/out"}, "cannot write into this output folder"),
+    ],
+)
+def test_bad_input_is_one_line_before_any_work(
+    changed: dict[str, str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    given = {
+        "--policies": "static",
+        "--scenarios": "drift-mix",
+        "--seeds": "1",
+        "--out": str(tmp_path / "out"),
+        **changed,
+    }
+    given["--out"] = given["--out"].format(file=tmp_path / "file")
+    assert call(*(part for pair in given.items() for part in pair)) == 2
+    said = capsys.readouterr()
+    assert expected in said.err
+    assert re.fullmatch(r"error: [^\n]+\n", said.err)
+    assert said.out == ""
+    assert not (tmp_path / "out" / "results.json").exists()
+
+
+def test_an_absent_trace_is_skipped_in_a_group_and_an_error_by_name(
+    tmp_path: Path, short: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = tmp_path / "absent.yaml"
+    absent.write_text("{name: absent, extends: mooncake-conversation, workload: {path: nowhere/to/be/found.jsonl}}")
+    monkeypatch.setitem(suites.GROUPS, "some", (str(short), str(absent)))
+    suite = resolve_suite(["some"])
+    assert [scenario.name for scenario in suite.scenarios] == ["short"]
+    assert len(suite.skipped) == 1
+    assert "'nowhere/to/be/found.jsonl' not found" in suite.skipped[0]
+    assert call("--policies", "static", "--scenarios", str(absent), "--seeds", "1", "--out", str(tmp_path)) == 2
+    assert "not found" in capsys.readouterr().err
+
+
+def test_two_scenarios_of_one_name_are_refused_and_one_named_twice_runs_once(tmp_path: Path, short: Path) -> None:
+    assert len(resolve_suite([str(short), str(short)]).scenarios) == 1
+    other = tmp_path / "other.yaml"
+    other.write_text(SHORT.replace("300", "330"))
+    with pytest.raises(ConfigError, match="two different scenarios have this name"):
+        resolve_suite([str(short), str(other)])
+
+
+def test_every_group_names_shipped_scenarios() -> None:
+    for members in suites.GROUPS.values():
+        assert all(isinstance(load_scenario(member), Scenario) for member in members)
+
+
+# --- interruption and failure ---------------------------------------------------------------------------------------
+
+
+def test_interruption_keeps_what_is_finished(
+    short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(cells: list[runner.Cell], workers: int) -> Iterator[CellResult]:
+        yield from run_cells(cells[:3], workers)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evaluation, "run_cells", interrupted)
+    assert evaluated(tmp_path, short) == 130
+    content = content_of(tmp_path)
+    assert [(row["policy"], row["seed"]) for row in content["rows"]] == [("static", 0), ("naive", 0), ("static", 1)]
+    assert content["planned"] == 4
+    assert "3 of 4, interrupted" in (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
+    assert "interrupted: 3 of 4 episodes are kept" in capsys.readouterr().err
+
+
+def test_a_failing_cell_keeps_the_others_and_says_where(
+    short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(scenario: Scenario, policy: str, seed: int, engine: str) -> Any:
+        if seed == 1:
+            raise ConfigError("broken on purpose")
+        return simulate(scenario, policy, seed, engine)
+
+    monkeypatch.setattr(runner, "simulate", failing)
+    assert evaluated(tmp_path, short) == 2
+    assert "error: static on short, seed 1: broken on purpose\n" in capsys.readouterr().err
+    assert len(content_of(tmp_path)["rows"]) == 2
+
+
+def test_closing_the_run_ends_its_workers(short: Path) -> None:
+    long = load_scenario(short).with_overrides(horizon_s=7200.0)
+    cells = plan_cells(["static"], [load_scenario(short), long], range(6), "reference")
+    before = set(multiprocessing.active_children())
+    results = run_cells(cells, workers=2)
+    assert isinstance(next(results), CellResult)
+    assert set(multiprocessing.active_children()) > before
+    results.close()  # type: ignore[attr-defined]
+    assert set(multiprocessing.active_children()) <= before
+
+
+# --- standings ------------------------------------------------------------------------------------------------------
+
+
+def made_up(policies: dict[str, list[float]], baseline: str) -> Evaluation:
+    """An evaluation of one scenario in which each policy has these mean TTFTs, one a seed."""
+    rows = [
+        {"policy": policy, "scenario": "short", "seed": seed, "ttft_mean_s": ttft_s, "goodput": 0.5}
+        for policy, values in policies.items()
+        for seed, ttft_s in enumerate(values)
+    ]
+    scenario = load_scenario("paper-stationary-80").with_overrides(name="short")
+    cells = [CellResult(row, np.empty(0)) for row in rows]
+    return Evaluation(cells, list(policies), [scenario], range(9), "reference", baseline, "1", planned=len(cells))
+
+
+def test_standings_pair_by_seed_and_rank_by_ratio() -> None:
+    board = standings(made_up({"slow": [4.0, 8.0, 2.0], "base": [2.0, 4.0], "quick": [1.0, 2.0, 99.0]}, "base"))
+    assert [standing.policy for standing in board.ranked] == ["quick", "base", "slow"]
+    assert board.of("quick").overall.ratio == pytest.approx(0.5)  # its third seed has no pair
+    assert board.of("quick").overall.pairs == 2
+    assert board.of("quick").means["short"]["ttft_mean_s"] == pytest.approx(34.0)
+    assert board.of("base").overall.win_share == 0.5
+
+
+def test_a_comparison_does_not_depend_on_who_else_takes_part() -> None:
+    ttft = {"base": [2.0, 4.0, 5.0, 1.0], "one": [1.0, 3.0, 6.0, 1.5]}
+    alone, among = standings(made_up(ttft, "base")), standings(made_up({"two": [9.0] * 4, **ttft}, "base"))
+    assert alone.of("one").overall == among.of("one").overall

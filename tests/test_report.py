@@ -1,0 +1,150 @@
+"""The leaderboard's words and tables, and the report page: self-contained, safe, and drawn by a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prfaas_env.evaluation.leaderboard import number, to_markdown, verdict
+from prfaas_env.evaluation.results import ROW_KEYS, CellResult, Evaluation, row
+from prfaas_env.evaluation.standings import standings
+from prfaas_env.scenario import load_scenario
+from prfaas_env.simulator.result import TIMELINE_DTYPE
+
+pytest.importorskip("plotly", reason="the report needs plotly (extra 'report')")
+
+from prfaas_env.evaluation.report import to_html
+from prfaas_env.evaluation.timelines import QUANTITIES, timeline_charts
+
+MEGABYTE = 1e6
+SEEDS = range(8)
+
+
+def cell(policy: str, scenario: str, seed: int, ttft_s: float, steps: int = 360) -> CellResult:
+    summary = dict.fromkeys(ROW_KEYS[3:], 1.0) | {"ttft_mean_s": ttft_s, "goodput": 0.5}
+    timeline = np.ones(steps if seed == SEEDS[0] else 0, dtype=TIMELINE_DTYPE)
+    timeline["time_s"] = 10.0 * np.arange(1, len(timeline) + 1)
+    return CellResult(row(policy, scenario, seed, summary), ttft_s * np.linspace(0.2, 3.0, 400), timeline)
+
+
+def made_up(factors: dict[str, dict[str, float]], baseline: str = "dual-timescale") -> Evaluation:
+    """Policies whose mean TTFT is a factor, by scenario, of a baseline that varies from seed to seed by itself."""
+    noise = np.random.default_rng(1).lognormal(0.0, 0.05, (20, len(SEEDS)))
+    names = list(next(iter(factors.values())))
+    cells = [
+        cell(policy, name, seed, factors[policy][name] * (1.0 + seed) * noise[i, seed])
+        for i, policy in enumerate(factors)
+        for name in names
+        for seed in SEEDS
+    ]
+    shipped = load_scenario("drift-mix")
+    scenarios = [shipped.with_overrides(name=name) for name in names]
+    return Evaluation(cells, list(factors), scenarios, SEEDS, "reference", baseline, "1.2.3", planned=len(cells))
+
+
+BASE = {"dual-timescale": {"a": 1.0, "b": 1.0}, "static": {"a": 2.0, "b": 0.8}}
+
+
+def words(learned: dict[str, float]) -> list[str]:
+    return verdict(standings(made_up({**BASE, "learned": learned})))
+
+
+def test_verdict_says_where_the_learned_policy_wins_and_to_whom_it_loses() -> None:
+    assert words({"a": 0.5, "b": 0.5})[0] == "`learned` wins in every scenario against the best of the other policies."
+    summary, a, b = words({"a": 0.5, "b": 0.95})
+    assert summary == "`learned` wins in 1 of 2 scenarios, loses in 1 and is level in 0."
+    assert a.startswith("a: wins against `dual-timescale`, mean TTFT 0.5")
+    assert b.startswith("b: loses to `static`, mean TTFT 1.2")
+    assert "neither wins nor loses clearly" in words({"a": 1.0, "b": 0.8})[0]
+
+
+def test_hindsight_is_a_bound_and_not_a_contender() -> None:
+    evaluation = made_up({**BASE, "learned": {"a": 0.5, "b": 0.5}, "hindsight": {"a": 0.1, "b": 0.1}})
+    assert verdict(standings(evaluation))[0].startswith("`learned` wins in every scenario")
+    assert "hindsight (bound)" in to_markdown(evaluation, standings(evaluation))
+
+
+def test_without_a_learned_policy_the_leader_is_named() -> None:
+    evaluation = made_up({**BASE, "quick": {"a": 0.5, "b": 0.5}})
+    assert verdict(standings(evaluation))[0].startswith("`quick` leads: mean TTFT 0.")
+
+
+def test_markdown_tables_have_a_row_a_policy_and_equal_columns() -> None:
+    evaluation = made_up({**BASE, "odd|name": {"a": 1.0, "b": 1.0}})
+    lines = to_markdown(evaluation, standings(evaluation)).splitlines()
+    tables = re.findall(r"(?:^\|.*\n)+", "\n".join(lines) + "\n", flags=re.M)
+    assert len(tables) == 3
+    for table in tables:
+        rows = table.splitlines()
+        assert len(rows) == 2 + 3
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in rows}) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (3.14159, "3.14"), (0.012345, "0.0123"), (1234.5, "1234"), (float("nan"), "–")]
+)
+def test_numbers_have_three_significant_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def page_of(evaluation: Evaluation) -> str:
+    return to_html(evaluation, standings(evaluation))
+
+
+def test_page_is_one_small_file_that_loads_nothing() -> None:
+    eight = {f"policy-{i}": dict.fromkeys("abcd", 1.0 + 0.1 * i) for i in range(8)}
+    page = page_of(made_up(eight, baseline="policy-0"))
+    assert len(page.encode()) < 5 * MEGABYTE
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!data:)|@import|url\(""", page)
+    for said in ("reference", "1.2.3", "Scenarios", "Seeds", "Suite"):
+        assert said in page
+    charts = json.loads(re.findall(r'id="charts">(.*?)</script>', page, flags=re.S)[0])
+    assert len(charts) == page.count('class="chart"') == 5 + 4 * (1 + len(QUANTITIES))
+    for chart in charts:
+        assert chart["layout"]["xaxis"]["title"]["text"]
+        assert {trace.get("meta") for trace in chart["data"]} >= set(eight)
+
+
+def test_names_cannot_break_the_page() -> None:
+    nasty = "</script><script>alert(1)//$x.zip"
+    page = page_of(made_up({"dual-timescale": {"a": 1.0}, nasty: {"a": 0.5}}))
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+def test_a_collapsed_policy_leaves_the_panel_and_the_caption_says_so() -> None:
+    calm, collapsed = cell("calm", "a", 0, 1.0), cell("collapsed", "a", 0, 1.0)
+    collapsed.timeline["waiting"] = 5000.0
+    others = [cell(f"other-{i}", "a", 0, 1.0) for i in range(2)]
+    colour = dict.fromkeys(["calm", "collapsed", "other-0", "other-1"], "#000000")
+    charts = {chart.title: chart for chart in timeline_charts([calm, collapsed, *others], colour)}
+    waiting = charts["Requests waiting for their first token"]
+    assert "Beyond the panel: collapsed up to 5000." in waiting.caption
+    assert waiting.figure["layout"]["yaxis"]["range"][1] < 100
+    assert "Beyond" not in charts["Remote prefill queue"].caption
+
+
+@pytest.mark.parametrize("size", ["1400,6000", "500,6000"], ids=["wide", "narrow"])
+def test_a_browser_draws_every_chart_without_complaint(size: str, tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no Chromium on this machine: the page cannot be opened")
+    evaluation = made_up({**BASE, "learned": {"a": 0.5, "b": 0.95}})
+    page = tmp_path / "report.html"
+    page.write_text(page_of(evaluation), encoding="utf-8")
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    flags += ["--enable-logging=stderr", "--virtual-time-budget=30000", f"--window-size={size}", "--dump-dom"]
+    done = subprocess.run([browser, *flags, page.as_uri()], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    places = done.stdout.count('data-chart="')
+    assert places == 3 + 2 * (1 + len(QUANTITIES))
+    near_the_top = 3 + 1  # the page draws the others when they come near
+    assert done.stdout.count('class="plot-container') >= near_the_top
+    assert done.stdout.count('aria-pressed="true"') == 3
