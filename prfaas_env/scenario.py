@@ -95,9 +95,8 @@ class Scenario(Record):
     def check(self) -> None:
         given = [key for key in ("load", "rate_rps") if getattr(self, key) is not None]
         if self.workload.needs_rate and len(given) != 1:
-            raise ConfigError(
-                f"load: expected exactly one of load and rate_rps, got {' and '.join(given) or 'neither'}"
-            )
+            found = "both" if given else "neither"
+            raise ConfigError(f"load: expected exactly one of load and rate_rps, got {found}")
         if not self.workload.needs_rate and given:
             raise ConfigError(f"{given[0]}: expected none, a trace has its own rate (scale it by workload.rate_scale)")
         if self.load == ():

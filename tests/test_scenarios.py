@@ -1,0 +1,322 @@
+"""Scenarios: the shipped ones, what an episode draws, and how files extend and refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prfaas_env.config import ConfigError, from_mapping
+from prfaas_env.deployment import load_deployment
+from prfaas_env.link_process import LinkProcess
+from prfaas_env.resources import names
+from prfaas_env.scenario import Draw, Scenario, load_scenario, suite, suite_hash
+from prfaas_env.simulator.conditions import CapacityTimeline
+from prfaas_env.theory.plan import plan
+from prfaas_env.workload.lengths import NominalWorkload, TruncatedLogNormal
+from prfaas_env.workload.traces import TraceWorkload
+from prfaas_env.workload.workload import SyntheticWorkload
+
+SAMPLE = Path(__file__).parent / "data" / "mooncake_sample.jsonl"
+
+
+@pytest.fixture(scope="module")
+def paper() -> Scenario:
+    return load_scenario("paper-stationary")
+
+
+def same(a: Draw, b: Draw) -> bool:
+    streams = all(
+        np.array_equal(getattr(a.stream, name), getattr(b.stream, name))
+        for name in ("arrival_s", "input_tokens", "output_tokens", "block_hashes")
+    )
+    return streams and a.clock == b.clock and a.rate_rps == b.rate_rps
+
+
+# ---- shipped
+
+
+def test_the_shipped_scenarios() -> None:
+    assert {f"paper-stationary{tail}" for tail in ("", "-50", "-80", "-95")} < set(names("scenarios"))
+    assert {"drift-mix", "mooncake-like", "mooncake-conversation"} < set(names("scenarios"))
+
+
+@pytest.mark.parametrize("name", names("scenarios"))
+def test_every_scenario_draws_what_its_seed_says(name: str) -> None:
+    scenario = load_scenario(name)
+    assert scenario.name == name
+    if reason := scenario.workload.missing():
+        pytest.skip(reason)
+    a, again, other = scenario.draw(3), scenario.draw(3), scenario.draw(4)
+    assert same(a, again)
+    assert not same(a, other)
+    assert 1000 < len(a.stream) < 100_000
+    assert a.stream.arrival_s[-1] < scenario.horizon_s
+    assert a.capacity is not None
+    assert a.capacity.gbps.tolist() == [100.0]
+
+
+def test_an_environments_generator_draws_the_same_as_its_seed(paper: Scenario) -> None:
+    assert same(paper.draw(np.random.default_rng(5)), paper.draw(5))
+    generator = np.random.default_rng(5)
+    first, second = paper.draw(generator), paper.draw(generator)
+    assert not same(first, second)  # consecutive resets without a seed differ
+
+
+def test_paper_loads(paper: Scenario) -> None:
+    assert paper.lambda_max_rps == pytest.approx(3.24, rel=0.005)  # paper Table 6
+    loads = {round(rate / paper.lambda_max_rps, 6) for seed in range(40) if (rate := paper.draw(seed).rate_rps)}
+    assert loads == {0.5, 0.8, 0.95}
+    for share in (50, 80, 95):
+        fixed = load_scenario(f"paper-stationary-{share}")
+        assert fixed.draw(0).rate_rps == pytest.approx(share / 100 * fixed.lambda_max_rps)
+        assert fixed.workload == paper.workload
+
+
+def test_drift_mix_is_loaded_as_it_says() -> None:
+    """Mean load about .75 of what the mix of the moment sustains; above 1 for minutes in most episodes."""
+    scenario = load_scenario("drift-mix")
+    workload, law = scenario.workload, scenario.nominal.lengths
+    assert isinstance(workload, SyntheticWorkload)
+    assert workload.drift is not None
+    assert isinstance(law, TruncatedLogNormal)
+    shares = np.linspace(0.2, 0.8, 7)
+    sustained = []
+    for mu in law.mu_for(shares, 19_400.0):
+        nominal = NominalWorkload(replace(law, mu=float(mu)), scenario.nominal.output_tokens)
+        sustained.append(plan(scenario.deployment, nominal).lambda_max_rps)
+    loads, spans = [], []
+    for seed in range(80):
+        draw = scenario.draw(seed)
+        # Five minutes average out the sampling noise and still see a short overload.
+        per_window = np.histogram(draw.stream.arrival_s, bins=12, range=(0.0, 3600.0))[0] / 300.0
+        window = (draw.stream.arrival_s // 300.0).astype(int)
+        long = np.bincount(window, draw.stream.input_tokens > 19_400, minlength=12) / np.bincount(window, minlength=12)
+        loads.append(per_window / np.interp(long, shares, sustained))
+        spans.append(np.ptp(long))
+    assert np.mean(loads) == pytest.approx(0.75, abs=0.05)
+    over = (np.array(loads) > 1.0).mean(axis=1)
+    assert 0.4 < (over > 0).mean() < 0.9
+    assert over.mean() < 0.25
+    assert np.median(spans) > 0.35  # the mix really moves within an episode
+
+
+def test_mooncake_conversation_is_loaded_as_it_says() -> None:
+    scenario = load_scenario("mooncake-conversation")
+    if reason := scenario.workload.missing():
+        pytest.skip(reason)
+    stream = scenario.draw(0).stream
+    assert len(stream) / stream.arrival_s[-1] / scenario.lambda_max_rps == pytest.approx(0.70, abs=0.01)
+    assert np.quantile(stream.input_tokens, [0.5, 0.9]) == pytest.approx([15_200, 60_200], rel=0.01)
+    assert stream.input_tokens.max() == 131_072
+
+
+@pytest.mark.parametrize("name", ["mooncake-like", "mooncake-conversation"])
+def test_mooncake_deployments_start_at_the_operators_plan(name: str) -> None:
+    scenario = load_scenario(name)
+    best = plan(scenario.deployment, scenario.nominal)
+    assert scenario.deployment.local.prefill == best.n_prefill
+    assert scenario.deployment.threshold_tokens == pytest.approx(best.threshold_tokens, rel=0.02)
+
+
+# ---- what is random, and what is not
+
+
+def test_link_and_load_leave_the_requests_alone(paper: Scenario) -> None:
+    plain = paper.with_overrides(load=0.8).draw(1)
+    noisy = paper.with_overrides(load=0.8, link={"capacity": {"kind": "mean-reverting"}}).draw(1)
+    assert same(plain, noisy)
+    assert noisy.capacity is not None
+    assert len(noisy.capacity.gbps) > 1
+    listed = paper.with_overrides(load=[0.8]).draw(1)
+    assert same(plain, listed)
+
+
+def test_load_range(paper: Scenario) -> None:
+    scenario = paper.with_overrides(load={"low": 0.6, "high": 0.9}, horizon_s=60)
+    loads = np.array([(scenario.draw(seed).rate_rps or 0.0) / scenario.lambda_max_rps for seed in range(300)])
+    assert 0.6 <= loads.min() < 0.61
+    assert 0.89 < loads.max() <= 0.9
+    assert loads.mean() == pytest.approx(0.75, abs=0.02)
+
+
+def test_random_start_of_day(paper: Scenario) -> None:
+    anywhen = paper.with_overrides(clock={"start_h": None})
+    starts = np.array([anywhen.draw(seed).clock.start_h for seed in range(200)])
+    assert starts.min() < 1.0
+    assert starts.max() > 23.0
+    assert paper.draw(0).clock.start_h == 0.0
+
+
+def test_no_remote_cluster_no_link(paper: Scenario) -> None:
+    alone = paper.with_overrides(deployment="homogeneous-pd", load=0.8)
+    assert alone.draw(0).capacity is None
+    assert alone.lambda_max_rps == pytest.approx(2.09, abs=0.03)
+
+
+# ---- link processes
+
+
+def timeline(plain: dict, seed: int = 0, horizon_s: float = 3600.0) -> CapacityTimeline:
+    return from_mapping(LinkProcess, plain).draw(np.random.default_rng(seed), 100.0, horizon_s)
+
+
+def test_mean_reverting_capacity() -> None:
+    link = timeline({"capacity": {"kind": "mean-reverting", "cv": 0.07}}, horizon_s=2_000_000.0)
+    assert link.gbps.mean() == pytest.approx(100.0, rel=0.005)
+    assert link.gbps.std() == pytest.approx(7.0, rel=0.05)
+    wild = timeline({"capacity": {"kind": "mean-reverting", "cv": 2.0, "mean_gbps": 20}}, horizon_s=100_000.0)
+    assert wild.gbps.min() == 0.0  # held at 0, never below
+
+
+def test_capacity_trace_with_outages() -> None:
+    link = timeline(
+        {
+            "capacity": {"kind": "trace", "times_s": [0, 100, 200], "gbps": [100, 40, 80]},
+            "outages": [{"start_s": 150, "end_s": 250}, {"start_s": 300, "end_s": 400, "remaining_share": 0.25}],
+        }
+    )
+    assert link.times_s.tolist() == [0, 100, 150, 200, 250, 300, 400]
+    assert link.gbps.tolist() == [100, 40, 0, 0, 80, 20, 80]
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"capacity": {"kind": "trace", "times_s": [5], "gbps": [1]}}, "the first at 0 s"),
+        ({"capacity": {"kind": "trace", "times_s": [0, 0], "gbps": [1, 1]}}, "increasing times"),
+        ({"capacity": {"kind": "constnat"}}, "unknown kind 'constnat'; did you mean 'constant'"),
+        ({"outages": [{"start_s": 5, "end_s": 5}]}, r"outages\[0\].end_s: expected later than start_s 5"),
+        (
+            {"outages": [{"start_s": 5, "end_s": 9, "remaining_share": 2}]},
+            "remaining_share: expected a number ≥ 0 and ≤ 1",
+        ),
+    ],
+)
+def test_bad_links_are_refused(plain: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        timeline(plain)
+
+
+# ---- files, overrides, hashes
+
+
+def test_extending_a_scenario_and_its_deployment(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "extends: drift-mix\nname: mine\nrate_rps: 2.5\n"
+        "deployment: {link: {capacity_gbps: 20}, local: {cache: {capacity_gib: 64}}}\n"
+        "workload: {drift: null, lengths: {mu: 9.0}}\n"
+    )
+    mine, base = load_scenario(path), load_scenario("drift-mix")
+    assert mine.draw(0).rate_rps == 2.5
+    assert mine.load is None
+    assert mine.deployment.link is not None
+    assert mine.deployment.link.capacity_gbps == 20.0
+    assert mine.deployment.local.cache.capacity_gib == 64.0
+    assert mine.deployment.local.profile == base.deployment.local.profile
+    assert isinstance(mine.workload, SyntheticWorkload)
+    assert mine.workload.drift is None
+    assert mine.nominal.lengths.mean() < base.nominal.lengths.mean()  # taken from the changed law
+    again = tmp_path / "again.yaml"
+    again.write_text("extends: mine.yaml\nname: again\nload: 0.5\n")
+    assert load_scenario(again).rate_rps is None
+
+
+def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "trace.jsonl").write_bytes(SAMPLE.read_bytes())
+    (tmp_path / "deep" / "base.yaml").write_text(
+        "name: base\ndeployment: prfaas-pd\nhorizon_s: 600\n"
+        "nominal: {lengths: {kind: constant, tokens: 4000}, output_tokens: {kind: constant, tokens: 300}}\n"
+        "workload: {kind: trace, path: trace.jsonl, rate_scale: 1, length_scale: 1}\n"
+    )
+    (tmp_path / "top.yaml").write_text("extends: deep/base.yaml\nname: top\n")
+    top = load_scenario(tmp_path / "top.yaml")
+    assert len(top.draw(0).stream) == 20
+    # The hash stands for the content of the trace, not for where it lies.
+    assert isinstance(top.workload, TraceWorkload)
+    (tmp_path / "trace.jsonl").write_bytes(SAMPLE.read_bytes())
+    moved = replace(top, workload=replace(top.workload, path=str(tmp_path / "trace.jsonl")))
+    assert moved.hash == top.hash
+    (tmp_path / "trace.jsonl").write_text(SAMPLE.read_text().replace("902", "903"))
+    assert moved.with_overrides({}).hash != top.hash
+
+
+def test_circular_extension_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("extends: b.yaml\nname: a\n")
+    (tmp_path / "b.yaml").write_text("extends: a.yaml\nname: b\n")
+    with pytest.raises(ConfigError, match="goes in a circle"):
+        load_scenario(tmp_path / "a.yaml")
+
+
+def test_overrides_say_what_is_wrong(paper: Scenario) -> None:
+    refusals: dict[str, dict] = {
+        r"laod: unknown key; did you mean 'load'": {"laod": 1},
+        r"rate_rps: expected a number ≥ 0, got -2": {"rate_rps": -2},
+        r"load: expected a number ≥ 0 or a list": {"load": -0.5},
+        r"load: expected at least one value": {"load": []},
+        r"workload.lengths.mu: expected a number, got nan": {"workload": {"lengths": {"mu": float("nan")}}},
+        r"objectives.tpot_s: expected as many values as in ttft_s": {"objectives": {"tpot_s": []}},
+        r"objectives.ttft_s: expected a list of a number > 0": {"objectives": {"ttft_s": 3}},
+        r"deployment.lnk: unknown key; did you mean 'link'": {"deployment": {"lnk": 1}},
+        r"unknown deployment 'prfas-pd'; did you mean 'prfaas-pd'": {"deployment": "prfas-pd"},
+        r"control_step_s: expected a number ≥ 1 and ≤ 300, got 0.5": {"control_step_s": 0.5},
+        r"split: expected one of .*did you mean 'train'": {"split": "trian"},
+    }
+    for message, overrides in refusals.items():
+        with pytest.raises(ConfigError, match=message) as refusal:
+            paper.with_overrides(overrides)
+        assert "\n" not in str(refusal.value)
+
+
+def test_unknown_and_incomplete_scenarios(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown scenario 'drift-mx'; did you mean 'drift-mix'"):
+        load_scenario("drift-mx")
+    path = tmp_path / "own.yaml"
+    path.write_text("name: own\ndeployment: prfaas-pd\n")
+    with pytest.raises(ConfigError, match=r"own.yaml: workload: missing key"):
+        load_scenario(path)
+    path.write_text("")
+    with pytest.raises(ConfigError, match=r"own.yaml: expected a mapping"):
+        load_scenario(path)
+    path.write_text("extends: paper-stationary\nname: own\nload: null\n")
+    with pytest.raises(ConfigError, match=r"load: expected exactly one of load and rate_rps, got neither"):
+        load_scenario(path)
+    path.write_text("extends: mooncake-conversation\nname: own\nload: 0.5\n")
+    with pytest.raises(ConfigError, match=r"load: expected none, a trace has its own rate"):
+        load_scenario(path)
+
+
+def test_hashes_follow_the_content(paper: Scenario) -> None:
+    assert paper.hash == load_scenario("paper-stationary").hash
+    assert paper.with_overrides({}).hash == paper.hash
+    changed = [
+        paper.with_overrides(load=[0.5, 0.8]),
+        paper.with_overrides(deployment={"local": {"profile": {"prefill": {"times_s": [0.9, 1.6, 4.8, 23.5]}}}}),
+        paper.with_overrides(version=2),
+    ]
+    assert len({scenario.hash for scenario in [paper, *changed]}) == 4
+
+
+def test_suites() -> None:
+    pair = suite(["paper-stationary", "drift-mix"])
+    assert suite_hash(pair) == suite_hash(pair[::-1])
+    assert suite_hash(pair) != suite_hash(pair[:1])
+    with pytest.raises(ConfigError, match="'drift-mix' is named twice"):
+        suite(["drift-mix", "drift-mix"])
+
+
+def test_a_scenario_can_be_pickled(paper: Scenario) -> None:
+    import pickle
+
+    clone = pickle.loads(pickle.dumps(paper))
+    assert clone == paper
+    assert same(clone.draw(2), paper.draw(2))
+
+
+def test_deployments_can_be_named_in_full(paper: Scenario) -> None:
+    direct = Scenario("mine", load_deployment("prfaas-pd"), paper.workload, paper.nominal, rate_rps=1.0, horizon_s=600)
+    assert len(direct.draw(0).stream) == pytest.approx(600, abs=100)
