@@ -56,6 +56,11 @@ class DualTimescaleParameters(Record):
 THRESHOLD, TARGET, SPLIT, SHORT_S, LONG_S, IDLE_S = range(6)
 
 
+def _elapsed(clock_s: float, period_s: float, observed: Observed) -> bool:
+    """Whether a period is over, to the nearest control step (whose length is observed in float32)."""
+    return clock_s > period_s - 0.5 * observed["control_step_s"]
+
+
 class DualTimescale(ScriptedPolicy):
     """The paper's scheduler on what an operator can measure."""
 
@@ -87,13 +92,13 @@ class DualTimescale(ScriptedPolicy):
         utilisation = observed["link_utilisation"]
         idle = utilisation < own.idle_utilisation and queue <= own.idle_queue
         memory[IDLE_S] = memory[IDLE_S] + observed["control_step_s"] if idle else 0.0
-        if memory[SHORT_S] < own.short_period_s:
+        if not _elapsed(memory[SHORT_S], own.short_period_s, observed):
             return
         if observed["link_capacity_gbps"] <= 0.0 or utilisation > own.congested_utilisation:
             memory[THRESHOLD] = max(searched, memory[THRESHOLD] * own.raise_factor)
         elif queue > own.congested_queue:
             memory[THRESHOLD] = searched
-        elif memory[IDLE_S] >= own.idle_after_s:
+        elif _elapsed(memory[IDLE_S], own.idle_after_s, observed):
             memory[THRESHOLD] = max(searched, memory[THRESHOLD] / own.relax_factor)
         else:
             return
@@ -102,7 +107,7 @@ class DualTimescale(ScriptedPolicy):
     def _long_loop(self, observed: Observed, memory: np.ndarray) -> None:
         """Turn one node over where the stages are far apart; one conversion at a time."""
         own = self.parameters
-        if memory[LONG_S] < own.long_period_s or observed["converting_share"] > 0.0:
+        if not _elapsed(memory[LONG_S], own.long_period_s, observed) or observed["converting_share"] > 0.0:
             return
         memory[LONG_S] = 0.0
         prefill, decode = observed["prefill_present_split_rps"], observed["decode_present_split_rps"]

@@ -140,7 +140,7 @@ class ControlLoop:
         )
         terms = reward_terms(signals, self.factors)
         return Interval(
-            self._observe(signals), weigh(terms, self.weights), terms, signals, control, ended=end_s >= horizon_s
+            self._observe(signals), float(weigh(terms, self.weights)), terms, signals, control, ended=end_s >= horizon_s
         )
 
     def finish(self) -> np.ndarray:

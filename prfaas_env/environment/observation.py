@@ -180,6 +180,7 @@ COMPONENTS: tuple[Component, ...] = (
     ),
     Component("decode_share", "1", 0, 1, "linear", "decode_nodes", "local_instances", "N_d / local instances"),
     Component("converting_share", "1", 0, 1, "linear", "converting_nodes", "local_instances", "draining or converting"),
+    _same("failed_nodes", "instances", 0, INSTANCES, "log", "instances of both clusters that are down"),
     # the online closed form
     Component(
         "advised_threshold",

@@ -1,0 +1,340 @@
+"""The scripted policies, the protocol they share, and how policies are found by name."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import agents
+from agents.dual_timescale import DualTimescale, DualTimescaleParameters
+from prfaas_env.config import ConfigError
+from prfaas_env.deployment import load_deployment
+from prfaas_env.environment.core import ControlLoop
+from prfaas_env.environment.observation import COMPONENTS, encode, layout_hash
+from prfaas_env.policies import load_policy, policy_names
+from prfaas_env.resources import names as shipped
+from prfaas_env.scenario import Scenario, load_scenario
+from prfaas_env.simulator.control import Control
+from prfaas_env.simulator.signals import SIGNAL
+from prfaas_env.theory.plan import plan
+
+SCRIPTED = [name for name in policy_names() if name != "learned"]
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return load_scenario("paper-stationary-80").with_overrides(horizon_s=300.0)
+
+
+def run(scenario: Scenario, policy: Any, seed: int = 0) -> tuple[ControlLoop, list[Control]]:
+    """An episode under a policy: the loop at its end and the control of every interval."""
+    loop = ControlLoop(scenario, policy.action_mode)
+    observation, state, start, controls, ended = loop.reset(seed), None, True, [], False
+    while not ended:
+        action, state = policy.predict(observation, state, np.array([start]))
+        interval = loop.step(action)
+        controls.append(interval.control)
+        observation, start, ended = interval.observation, False, interval.ended
+    return loop, controls
+
+
+# --- every policy -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+@pytest.mark.parametrize("deployment", shipped("deployments"))
+def test_every_policy_runs_on_every_deployment(name: str, deployment: str) -> None:
+    scenario = load_scenario("paper-stationary-50").with_overrides(deployment={"extends": deployment}, horizon_s=120.0)
+    loop, _ = run(scenario, load_policy(name, scenario))
+    log = loop.finish()
+    assert np.isfinite(log["ttft_s"]).all()
+    assert len(log) > 50
+    pinned = scenario.deployment.route_pinned
+    if pinned:
+        assert (log["remote"] == (pinned == "remote")).all()
+    low, high = scenario.deployment.prefill_bounds
+    assert (
+        low
+        <= loop.timeline[:, SIGNAL["prefill_nodes"]].min()
+        <= loop.timeline[:, SIGNAL["prefill_nodes"]].max()
+        <= high
+    )
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_a_batch_acts_as_its_rows_do_each_alone(name: str, scenario: Scenario) -> None:
+    policy = load_policy(name, scenario)
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (6, 3, len(COMPONENTS))).astype(np.float32)
+    starts = rng.random((6, 3)) < 0.3
+    together, alone, batch_state, states = [], [], None, [None] * 3
+    for observation, start in zip(rows, starts, strict=True):
+        actions, batch_state = policy.predict(observation, batch_state, start)
+        assert actions.shape == (3, 2)
+        assert actions.dtype == np.float32
+        together.append(actions)
+        each = [policy.predict(observation[i], states[i], start[i : i + 1]) for i in range(3)]
+        alone.append([action for action, _ in each])
+        states = [state for _, state in each]
+    np.testing.assert_array_equal(np.array(together), np.array(alone))
+    assert (np.abs(together) <= 1).all()
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_a_policy_forgets_at_the_start_of_an_episode_and_keeps_nothing_itself(name: str, scenario: Scenario) -> None:
+    policy = load_policy(name, scenario)
+    before = repr(vars(policy))
+    first = run(scenario, policy)[1]
+    assert run(scenario, policy)[1] == first
+    assert repr(vars(policy)) == before
+    assert run(scenario, pickle.loads(pickle.dumps(policy)))[1] == first
+
+
+# --- what each one does -----------------------------------------------------------------------------------------------
+
+
+def test_static_keeps_the_deployment_s_own_or_the_given_setting(scenario: Scenario) -> None:
+    assert set(run(scenario, load_policy("static", scenario))[1]) == {Control(3, 19_400.0)}
+    assert set(run(scenario, load_policy("static", scenario, threshold_tokens=9_000, n_prefill=4))[1]) == {
+        Control(4, 9_000.0)
+    }
+
+
+def test_naive_sends_everything(scenario: Scenario) -> None:
+    loop, controls = run(scenario, load_policy("naive", scenario))
+    assert set(controls) == {Control(1, 0.0)}
+    assert loop.finish()["remote"].all()
+
+
+def test_closed_form_is_the_plan_of_the_nominal_workload(scenario: Scenario) -> None:
+    optimum = plan(scenario.deployment, scenario)
+    assert set(run(scenario, load_policy("closed-form", scenario))[1]) == {
+        Control(optimum.n_prefill, float(round(optimum.threshold_tokens)))
+    }
+
+
+def test_windowed_closed_form_follows_the_advice_exactly(scenario: Scenario) -> None:
+    loop = ControlLoop(scenario, "residual")
+    policy = load_policy("windowed-closed-form", scenario)
+    observation, ended, thresholds = loop.reset(0), False, set()
+    while not ended:
+        advice = loop.advice
+        interval = loop.step(policy.predict(observation)[0])
+        assert interval.control == Control(advice.n_prefill, advice.threshold_tokens)
+        thresholds.add(interval.control.threshold_tokens)
+        observation, ended = interval.observation, interval.ended
+    assert len(thresholds) > 20  # the advice moves
+
+
+def test_least_completion_names_its_price(scenario: Scenario) -> None:
+    assert {(c.law, c.price_s) for c in run(scenario, load_policy("least-completion", scenario))[1]} == {("price", 0.0)}
+    priced = run(scenario, load_policy("least-completion", scenario, price_s=4.0))
+    free = run(scenario, load_policy("least-completion", scenario))
+    assert priced[1][0].price_s == pytest.approx(4.0, abs=1e-5)
+    assert priced[0].finish()["remote"].mean() < free[0].finish()["remote"].mean()
+
+
+# --- dual-timescale, loop by loop -------------------------------------------------------------------------------------
+
+CALM = {
+    "control_step_s": 10.0,
+    "remote_instances": 4.0,
+    "link_capacity_gbps": 100.0,
+    "link_utilisation": 0.6,
+    "prefill_nodes": 3.0,
+    "advised_threshold_present_split": 12_000.0,
+    "prefill_present_split_rps": 3.2,
+    "decode_present_split_rps": 3.9,
+}
+
+
+def controls_of(scenario: Scenario, *spells: tuple[int, dict[str, float]], **parameters: float) -> list[Control]:
+    """What ``dual-timescale`` sets while each spell of (steps, components other than calm) lasts."""
+    policy = load_policy("dual-timescale", scenario, **parameters)
+    controls, state = [], None
+    for steps, components in spells:
+        raw = np.array([(CALM | components).get(c.name, 0.0) for c in COMPONENTS])
+        for _ in range(steps):
+            action, state = policy.predict(encode(raw), state)
+            controls.append(policy.actions.decode(action, 1e4, 3))
+    return controls
+
+
+def thresholds_of(scenario: Scenario, *spells: tuple[int, dict[str, float]], **parameters: float) -> list[float]:
+    return [control.threshold_tokens for control in controls_of(scenario, *spells, **parameters)]
+
+
+def test_dual_timescale_leaves_a_calm_system_alone(scenario: Scenario) -> None:
+    assert set(controls_of(scenario, (100, {}))) == {Control(3, 19_400.0)}
+
+
+def test_short_loop_raises_t_while_egress_is_congested_once_a_period(scenario: Scenario) -> None:
+    seen = thresholds_of(scenario, (10, {"link_utilisation": 0.9}), short_period_s=30.0, raise_factor=1.5)
+    np.testing.assert_allclose(seen, [19_400] * 3 + [29_100] * 3 + [43_650] * 3 + [65_475], rtol=1e-4)
+
+
+def test_short_loop_searches_t_anew_when_requests_queue_for_remote_prefill(scenario: Scenario) -> None:
+    for searched in (12_000.0, 30_000.0):
+        seen = thresholds_of(scenario, (4, {"remote_queue": 8.0, "advised_threshold_present_split": searched}))
+        assert seen[-1] == pytest.approx(searched, rel=1e-4)
+
+
+def test_short_loop_lowers_t_to_the_searched_one_only_after_a_long_idle_spell(scenario: Scenario) -> None:
+    idle = {"link_utilisation": 0.1}
+    seen = thresholds_of(scenario, (20, idle), idle_after_s=60.0, relax_factor=1.5)
+    assert seen[:5] == [19_400.0] * 5
+    assert seen[5] == pytest.approx(19_400 / 1.5, rel=1e-4)
+    assert seen[-1] == pytest.approx(12_000, rel=1e-4)
+    broken = thresholds_of(scenario, (5, idle), (1, {}), (5, idle), idle_after_s=60.0)
+    assert set(broken) == {19_400.0}
+
+
+def test_short_loop_keeps_requests_local_while_the_link_is_down(scenario: Scenario) -> None:
+    down = {"link_capacity_gbps": 0.0, "link_utilisation": 0.0, "advised_threshold_present_split": 2.0**20}
+    assert thresholds_of(scenario, (4, down))[-1] == np.inf
+
+
+def test_long_loop_turns_one_node_over_and_only_beyond_the_hysteresis(scenario: Scenario) -> None:
+    def targets(prefill: float, decode: float, **queues: float) -> set[int]:
+        rates = {"prefill_present_split_rps": prefill, "decode_present_split_rps": decode}
+        settings = {"long_period_s": 120.0, "hysteresis": 0.35}
+        return {c.n_prefill for c in controls_of(scenario, (13, rates | queues), **settings)[12:]}
+
+    assert targets(3.0, 3.9) == targets(3.9, 3.0) == {3}
+    assert targets(2.0, 3.9) == {4}  # prefill-bound
+    assert targets(3.9, 2.0) == {2}  # decode-bound
+    assert targets(2.0, 3.9, decode_queue=9.0) == {3}  # the queues say the opposite
+    assert targets(3.9, 2.0, local_queue=9.0) == {3}
+
+
+def test_long_loop_waits_for_a_conversion_and_then_solves_t_anew(scenario: Scenario) -> None:
+    bound = {"prefill_present_split_rps": 2.0}
+    seen = controls_of(
+        scenario,
+        (13, bound),
+        (30, bound | {"converting_share": 0.125}),
+        (1, {"prefill_nodes": 4.0}),
+        long_period_s=120.0,
+    )
+    assert [c.n_prefill for c in seen[11:]] == [3] + [4] * 32
+    assert seen[-2].threshold_tokens == 19_400.0
+    assert seen[-1].threshold_tokens == pytest.approx(12_000, rel=1e-4)
+
+
+def test_dual_timescale_beats_a_static_setting_under_drift() -> None:
+    drift = load_scenario("drift-mix")
+    means = {
+        name: np.mean([run(drift, load_policy(name, drift), seed)[0].finish()["ttft_s"].mean() for seed in range(2)])
+        for name in ("static", "dual-timescale")
+    }
+    assert means["dual-timescale"] < means["static"]
+
+
+# --- by name ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("dual-timescales", {}, "unknown policy 'dual-timescales'; did you mean 'dual-timescale'"),
+        ("static", {"threshold": 5}, "policy static: threshold: unknown key; did you mean 'threshold_tokens'"),
+        ("static", {"threshold_tokens": -1}, "threshold_tokens: expected"),
+        ("naive", {"price_s": 1}, "policy naive: price_s: unknown key"),
+        ("dual-timescale", {"idle_utilisation": 0.9}, "idle_utilisation: expected less than congested_utilisation"),
+        ("no/such/model.zip", {}, "no/such/model.zip: no such file"),
+        ("learned", {"price_s": 1}, "a trained model has no parameters"),
+    ],
+)
+def test_bad_names_and_parameters_are_refused_in_one_line(
+    scenario: Scenario, name: str, parameters: dict[str, float], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as refusal:
+        load_policy(name, scenario, **parameters)
+    assert "\n" not in str(refusal.value)
+
+
+def test_learned_says_so_while_no_model_is_shipped(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "_LEARNED", tmp_path / "learned.zip")
+    with pytest.raises(ConfigError, match="policy learned: no trained model is shipped"):
+        load_policy("learned", scenario)
+
+
+def test_a_foreign_agents_package_is_not_taken_for_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "__file__", str(tmp_path / "agents" / "__init__.py"))
+    with pytest.raises(ConfigError, match="hides this project's own"):
+        policy_names()
+
+
+def test_the_readme_names_every_policy_and_parameter() -> None:
+    readme = (Path(agents.__file__).parent / "README.md").read_text(encoding="utf-8")
+    assert all(f"| `{name}` |" in readme for name in policy_names())
+    assert DualTimescale.Parameters is DualTimescaleParameters
+
+
+# --- trained models ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained PPO, saved with its card."""
+    sb3 = pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
+    from prfaas_env.environment.env import PrfaaSEnv
+
+    path = tmp_path_factory.mktemp("model") / "model.zip"
+    sb3.PPO("MlpPolicy", PrfaaSEnv("paper-stationary-80", action="price"), seed=0, device="cpu").save(path)
+    card = {"algorithm": "PPO", "action": "price", "observation": layout_hash()}
+    path.with_suffix(".json").write_text(json.dumps(card), encoding="utf-8")
+    return path
+
+
+def test_a_trained_model_is_a_policy(scenario: Scenario, model: Path) -> None:
+    policy = load_policy(model, scenario)
+    assert policy.action_mode == "price"
+    controls = run(scenario, policy)[1]
+    assert {control.law for control in controls} == {"price"}
+    assert controls == run(scenario, load_policy(str(model), scenario))[1]
+
+
+@pytest.mark.parametrize(
+    ("card", "message"),
+    [
+        (None, "the card of model.zip cannot be read"),
+        ("{", "not valid JSON"),
+        ({"algorithm": "PPO", "action": "price", "observation": "0"}, "the model was trained on layout '0'"),
+        ({"algorithm": "PPO", "action": "prices", "observation": "0"}, "did you mean 'price'"),
+        ({"algorithm": "PPA", "action": "price", "observation": layout_hash()}, "has no 'PPA'"),
+        ({"algorithm": "SAC", "action": "price", "observation": layout_hash()}, "cannot be loaded as SAC"),
+    ],
+)
+def test_a_model_that_does_not_fit_is_refused(
+    scenario: Scenario, model: Path, tmp_path: Path, card: Any, message: str
+) -> None:
+    copy = tmp_path / "model.zip"
+    copy.write_bytes(model.read_bytes())
+    if card is not None:
+        copy.with_suffix(".json").write_text(card if isinstance(card, str) else json.dumps(card), encoding="utf-8")
+    with pytest.raises(ConfigError, match=message) as refusal:
+        load_policy(copy, scenario)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_file_that_is_no_model_is_refused(scenario: Scenario, model: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "model.zip"
+    copy.write_bytes(model.read_bytes()[:1000])
+    copy.with_suffix(".json").write_bytes(model.with_suffix(".json").read_bytes())
+    with pytest.raises(ConfigError, match="cannot be loaded as PPO"):
+        load_policy(copy, scenario)
+
+
+def test_deployments_reach_the_policies(scenario: Scenario) -> None:
+    """A policy made for one deployment encodes for that one: N_p is relative to its bounds."""
+    large = scenario.with_overrides(deployment={"local": {"instances": 16, "prefill": 6}})
+    assert set(run(large, load_policy("static", large))[1]) == {Control(6, 19_400.0)}
+    assert load_deployment("prfaas-pd").local.prefill == 3
