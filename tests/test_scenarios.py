@@ -320,3 +320,19 @@ def test_a_scenario_can_be_pickled(paper: Scenario) -> None:
 def test_deployments_can_be_named_in_full(paper: Scenario) -> None:
     direct = Scenario("mine", load_deployment("prfaas-pd"), paper.workload, paper.nominal, rate_rps=1.0, horizon_s=600)
     assert len(direct.draw(0).stream) == pytest.approx(600, abs=100)
+
+
+def test_the_documentation_names_every_scenario() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    listed = text.replace("`-80`", "`paper-stationary-80`").replace("`-95`", "`paper-stationary-95`")
+    assert [name for name in names("scenarios") if f"`{name}`" not in listed] == []
+
+
+def test_the_documented_scenario_file_works(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
+    mine = load_scenario(tmp_path / "mine.yaml")
+    draw = mine.draw(0)
+    assert draw.capacity is not None
+    assert draw.capacity.gbps[np.searchsorted(draw.capacity.times_s, 630.0) - 1] == 0.0
+    assert len(draw.stream) > 1000
