@@ -49,7 +49,7 @@ def make_engine(
     control: Control | None = None,
     patience_s: float = 30.0,
 ) -> Engine:
-    """An engine by name (``"reference"``), at time 0 with ``control`` in force.
+    """An engine by name (``"compiled"`` or ``"reference"``), at time 0 with ``control`` in force.
 
     ``capacity`` defaults to the link's nominal capacity, ``control`` to the deployment's own threshold and N_p.
     ``patience_s`` bounds a request's part in the signal ``waiting_young_integral_s``.
@@ -60,4 +60,8 @@ def make_engine(
         from prfaas_env.simulator.reference.engine import ReferenceEngine
 
         return ReferenceEngine(deployment, stream, capacity, faults, objectives, control, patience_s)
-    raise ConfigError(f"unknown engine {name!r}{nearest(name, ['reference'])}")
+    if name == "compiled":
+        from prfaas_env.simulator.compiled.engine import CompiledEngine
+
+        return CompiledEngine(deployment, stream, capacity, faults, objectives, control, patience_s)
+    raise ConfigError(f"unknown engine {name!r}{nearest(name, ['compiled', 'reference'])}")

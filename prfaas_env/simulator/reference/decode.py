@@ -235,6 +235,7 @@ class DecodePool:
         instance.waiting.clear()
         for request in list(instance.bound.values()):
             self._unbind(request)
+        instance.free_bytes = self.memory_bytes
         for request in lost:
             request.queued_s = self.calendar.now
             (self.memory_queue if self.limited else self.queue).appendleft(request)

@@ -1,0 +1,115 @@
+"""The Python face of the compiled engine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prfaas_env.deployment import Deployment
+from prfaas_env.simulator.compiled import loop
+from prfaas_env.simulator.compiled.state import STATE_FIELDS, Sim, allocate, grown
+from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
+from prfaas_env.simulator.control import Control
+from prfaas_env.simulator.log import empty_log
+from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS, SIGNALS
+from prfaas_env.workload.stream import RequestStream
+
+__all__ = ["CompiledEngine", "Snapshot"]
+
+Snapshot = tuple[np.ndarray, ...]
+
+
+class CompiledEngine:
+    """Implements :class:`prfaas_env.simulator.engine.Engine`; arguments as in ``make_engine``.
+
+    ``keep_log=False`` runs without a request log: memory is then that of the stream and of what is in the system.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        stream: RequestStream,
+        capacity: CapacityTimeline | None = None,
+        faults: FaultTimeline | None = None,
+        objectives: Objectives | None = None,
+        control: Control | None = None,
+        patience_s: float = 30.0,
+        keep_log: bool = True,
+    ) -> None:
+        if capacity is None:
+            capacity = CapacityTimeline.constant(deployment.link.capacity_gbps if deployment.link else 0.0)
+        faults = faults or FaultTimeline.none()
+        remote = deployment.remote.instances if deployment.remote else 0
+        faults.check_instances(remote, deployment.local.instances)
+        self.deployment = deployment
+        self.stream = stream
+        self.sim: Sim = allocate(deployment, stream, capacity, faults, objectives or Objectives(), patience_s, keep_log)
+        self.sim.scalars[0]["capacity_next"] = 1
+        self.apply(control or Control(deployment.local.prefill, deployment.threshold_tokens))
+
+    @property
+    def now_s(self) -> float:
+        return float(self.sim.scalars[0]["now"])
+
+    def apply(self, control: Control) -> None:
+        """Put a control in force, now."""
+        loop.apply(
+            self.sim,
+            control.n_prefill,
+            int(control.law == "price"),
+            float(control.threshold_tokens),
+            float(control.price_s),
+            int(control.cache_rule == "abundant"),
+        )
+
+    def advance(self, until_s: float) -> None:
+        """Run to ``until_s``: its completions, capacity changes and faults included, its arrivals not yet."""
+        if not until_s >= self.now_s:
+            raise ValueError(f"cannot advance to {until_s} s: it is {self.now_s} s")
+        self._run(float(until_s), drain=False)
+
+    def drain(self) -> None:
+        """Run until every request of the stream has left (or nothing can move any more)."""
+        self._run(np.inf, drain=True)
+
+    def _run(self, until_s: float, drain: bool) -> None:
+        while loop.advance(self.sim, until_s, drain) == loop.RING_FULL:
+            self.sim = grown(self.sim)
+
+    def measure(self) -> tuple[np.ndarray, np.ndarray]:
+        """Signals and length-bin counts since the last call."""
+        signals = np.zeros(len(SIGNALS))
+        bins = np.zeros(len(LENGTH_BIN_CENTRES_TOKENS), dtype=np.int64)
+        loop.measure(self.sim, signals, bins)
+        return signals, bins
+
+    def log(self) -> np.ndarray:
+        """The request log: one row a request that has arrived by now. Raises ``ValueError`` if none is kept."""
+        n = int(self.sim.scalars[0]["arrived_next"])
+        if len(self.sim.log) < n:
+            raise ValueError("this engine was made with keep_log=False")
+        loop.write_log(self.sim)
+        log, stream, kept = empty_log(n), self.stream, self.sim.log[:n]
+        for name in ("arrival_s", "input_tokens", "output_tokens", "service_class", "session_id"):
+            log[name] = getattr(stream, name)[:n]
+        for name in kept.dtype.names or ():
+            log[name] = kept[name]
+        steps = np.maximum(log["output_tokens"] - 1, 1)
+        log["tpot_s"] = (log["finish_s"] - log["first_token_s"]) / steps
+        return log
+
+    # --- snapshots ------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """A copy of the state, the log not included."""
+        return tuple(getattr(self.sim, name).copy() for name in STATE_FIELDS)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Back to a snapshot of this engine; it may be restored any number of times."""
+        present = {name: getattr(self.sim, name) for name in STATE_FIELDS}
+        changed = {}
+        for (name, array), saved in zip(present.items(), snapshot, strict=True):
+            if array.shape == saved.shape:
+                array[...] = saved
+            else:
+                changed[name] = saved.copy()
+        self.sim = self.sim._replace(**changed)

@@ -1,0 +1,71 @@
+"""How the kernels are compiled, and where the machine code is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core import config as numba_config
+
+__all__ = ["bind", "kernel", "small"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _cache_folder() -> str:
+    """A writable folder named after the content of every kernel source: new sources never meet old machine code.
+
+    numba's own stamp is the one file that a function stands in, not those that it calls. ``PRFAAS_CACHE_DIR`` overrides
+    the place; the default is the user's cache folder, so a read-only installation works.
+    """
+    here = Path(__file__).resolve().parent
+    sources = sorted([*here.glob("*.py"), here.parent / "laws.py", here.parent / "signals.py"])
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    home = os.environ.get("PRFAAS_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    for root in (Path(home) / "prfaas_env", Path(tempfile.gettempdir()) / f"prfaas_env-{os.getuid()}"):
+        folder = root / f"kernels-{digest.hexdigest()[:16]}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return str(folder)
+        except OSError:
+            continue
+    return tempfile.mkdtemp(prefix="prfaas_env-")
+
+
+_FOLDER = _cache_folder()
+
+
+def _compile(function: F, inline: bool) -> F:
+    # No reference counts (_nrt): kernels allocate nothing, and counting every array of the state would cost more than
+    # the work. The cache folder is set only while numba looks at it, so that a user's own functions keep theirs.
+    before = numba_config.CACHE_DIR
+    numba_config.CACHE_DIR = _FOLDER
+    try:
+        return numba.njit(cache=True, nogil=True, _nrt=False, error_model="numpy", forceinline=inline)(function)
+    finally:
+        numba_config.CACHE_DIR = before
+
+
+def kernel(function: F) -> F:
+    """Compile a function of the kernel."""
+    return _compile(function, inline=False)
+
+
+def small(function: F) -> F:
+    """Compile a function of the kernel that belongs inside its callers."""
+    return _compile(function, inline=True)
+
+
+def bind(law: F, **compiled: Any) -> F:
+    """A shared law whose calls of other laws go to their compiled forms."""
+    names = {**law.__globals__, **compiled}  # type: ignore[attr-defined]
+    return types.FunctionType(law.__code__, names, law.__name__, law.__defaults__)  # type: ignore[return-value,attr-defined]
