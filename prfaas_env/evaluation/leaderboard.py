@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 LEARNED = "learned"
+TRACE_NOTE = "a trace is one episode; its seeds shift arrivals by seconds, and its intervals speak of no other traffic"
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,9 @@ def method(evaluation: Evaluation) -> list[tuple[str, str]]:
         ("Suite", suite_hash(evaluation.scenarios)),
         ("Version", evaluation.version),
     ]
+    traces = [s.name for s in evaluation.scenarios if s.workload.kind == "trace"]
+    if traces:
+        found.append(("Traces", f"{', '.join(traces)}: {TRACE_NOTE}"))
     found += [("Skipped", line) for line in evaluation.skipped]
     return found + ([("Command", evaluation.command)] if evaluation.command else [])
 
@@ -228,12 +233,17 @@ def _cell(text: str) -> str:
 
 def print_leaderboard(board: Standings, console: Console) -> None:
     """Tables in brief, and the verdict, on the terminal."""
+    ratio = f"TTFT ÷ {board.baseline}"
     for table in tables(board):
-        shown = RichTable(title=escape(table.title.partition(";")[0]), title_justify="left", title_style="bold")
+        title = escape(table.title.partition(";")[0])
+        shown = RichTable(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
         for i in table.brief:
-            shown.add_column(escape(table.header[i]), justify="right" if i else "left", no_wrap=i == 0)
+            wide = i == 0 or table.header[i] == ratio
+            header = "ratio" if table.header[i] == ratio else escape(table.header[i])
+            shown.add_column(header, justify="right" if i else "left", no_wrap=wide)
         for line in table.body:
             shown.add_row(*(escape(line[i]) for i in table.brief))
         console.print(shown)
+    console.print(f"ratio: mean TTFT ÷ that of {escape(board.baseline)}, with its 95 % interval\n")
     for line in verdict(board):
         console.print(escape(line))

@@ -11,7 +11,7 @@ from string import Template
 from typing import Any
 
 from prfaas_env.evaluation.charts import Chart, colours, ranking_chart, ttft_chart
-from prfaas_env.evaluation.leaderboard import Table, method, tables, verdict
+from prfaas_env.evaluation.leaderboard import TRACE_NOTE, Table, method, tables, verdict
 from prfaas_env.evaluation.results import Evaluation
 from prfaas_env.evaluation.standings import Standings
 from prfaas_env.evaluation.timelines import timeline_charts
@@ -50,6 +50,8 @@ def _sections(evaluation: Evaluation, board: Standings, charts: list[Chart]) -> 
         yield f"<h2>{escape(name)}</h2>"
         yield f"<p>{escape(scenarios[name].notes)}</p>" if scenarios[name].notes else ""
         yield _table(table)
+        if scenarios[name].workload.kind == "trace":
+            yield f'<p class="quiet">Mind: {escape(TRACE_NOTE)}.</p>'
         shown = [ttft_chart(cells, scenarios[name].objectives.ttft_s, colour)]
         if drawn:
             shown += timeline_charts(drawn, colour)
