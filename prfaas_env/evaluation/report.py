@@ -84,11 +84,11 @@ def _code(line: str) -> str:
 
 
 def _json(content: Any) -> str:
-    """JSON that is safe inside a script element. Arrays are packed as Plotly reads them."""
+    """JSON, arrays packed as Plotly reads them; its encoder escapes ``<`` and ``>``, so no text ends a script element."""
     from plotly.io.json import to_json_plotly
 
     text: str = to_json_plotly(content)
-    return text.replace("</", "<\\/")
+    return text
 
 
 def _packed_plotly() -> str:
