@@ -84,7 +84,7 @@ def _code(line: str) -> str:
 
 
 def _json(content: Any) -> str:
-    """JSON, arrays packed as Plotly reads them; its encoder escapes ``<`` and ``>``, so no text ends a script element."""
+    """JSON, arrays packed as Plotly reads them. Its encoder escapes ``<``, so that no text ends a script element."""
     from plotly.io.json import to_json_plotly
 
     text: str = to_json_plotly(content)
