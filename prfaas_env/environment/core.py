@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from prfaas_env.theory.online import Advice, OnlineClosedForm
 
 __all__ = ["DEFAULT_ENGINE", "DEFAULT_WINDOW_S", "ControlLoop", "Interval"]
 
-DEFAULT_ENGINE = "reference"
+DEFAULT_ENGINE = "compiled"
 DEFAULT_WINDOW_S = 300.0
 
 
@@ -87,6 +87,10 @@ class ControlLoop:
         self.factors = term_factors(scenario.deployment, nominal_arrivals)
         self._constants = self._constant_facts()
         self._episode: _Episode | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A running episode does not travel: an engine may hold generators. A copy must be reset first."""
+        return {**self.__dict__, "_episode": None}
 
     # --- one episode ----------------------------------------------------------------------------------------------
 
