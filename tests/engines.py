@@ -6,22 +6,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prfaas_env.simulator.engine import Engine, make_engine
+from prfaas_env.simulator.engine import make_engine
 from prfaas_env.simulator.signals import SIGNAL
 from tests.strategies import Case
 
 __all__ = ["ENGINES", "Run", "play"]
 
-ENGINES = ("reference",)
+ENGINES = ("reference", "compiled")
 
 
 class Run(NamedTuple):
-    """What an engine has said: the log, the signals of each interval (intervals, SIGNALS), and its length bins."""
+    """What an engine has said at the end of each interval: log, signals (intervals, SIGNALS) and length bins."""
 
-    log: np.ndarray
+    cuts: list[np.ndarray]
     signals: np.ndarray
     bins: np.ndarray
-    engine: Engine
+
+    @property
+    def log(self) -> np.ndarray:
+        """The log at the end of the run."""
+        return self.cuts[-1]
 
     def signal(self, name: str) -> np.ndarray:
         """One signal over the intervals."""
@@ -40,15 +44,21 @@ def play(engine_name: str, case: Case, step_s: float | None = None) -> Run:
         capacity=case.capacity,
         objectives=case.objectives,
         control=case.start,
+        patience_s=case.patience_s,
     )
-    measured = []
+    cuts, measured = [], []
+
+    def look() -> None:
+        measured.append(engine.measure())
+        cuts.append(engine.log())
+
     for time_s, control in case.controls:
         while step_s is not None and engine.now_s + step_s < time_s:
             engine.advance(engine.now_s + step_s)
         engine.advance(time_s)
-        measured.append(engine.measure())
+        look()
         engine.apply(control)
     engine.drain()
-    measured.append(engine.measure())
+    look()
     signals, bins = zip(*measured, strict=True)
-    return Run(engine.log(), np.array(signals), np.array(bins), engine)
+    return Run(cuts, np.array(signals), np.array(bins))

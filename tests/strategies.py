@@ -50,6 +50,7 @@ class Case:
     objectives: Objectives
     start: Control | None
     controls: tuple[tuple[float, Control], ...]
+    patience_s: float = 4.0
 
 
 @st.composite
@@ -85,9 +86,8 @@ kv_sizes = st.builds(
 
 
 @st.composite
-def profiles(draw: st.DrawFn) -> Profile:
+def profiles(draw: st.DrawFn, kv: KvSize, attention: str) -> Profile:
     """A profile; its KV memory is unlimited, or has room for 1 to 20 requests of middling length."""
-    kv = draw(kv_sizes)
     hbm_gib = None
     middling = float(kv.size_bytes(8192)) / GIB
     if middling > 0 and draw(st.booleans()):
@@ -102,7 +102,7 @@ def profiles(draw: st.DrawFn) -> Profile:
         decode=draw(decode_tables()),
         price_usd_per_hour=1.0,
         provenance=ASSUMED,
-        attention=draw(st.sampled_from(("full", "hybrid"))),
+        attention=attention,
         hbm_for_kv_gib=hbm_gib,
     )
 
@@ -121,22 +121,22 @@ def links(draw: st.DrawFn) -> Link:
 
 
 @st.composite
-def deployments(
-    draw: st.DrawFn, *, remote: bool | None = None, memory: bool = True, caches: bool = False
-) -> Deployment:
-    """1 to 6 local instances, none or 1 to 4 remote ones (``remote`` decides), in every design that is valid."""
-    has_remote = draw(st.booleans()) if remote is None else remote
+def deployments(draw: st.DrawFn, caches: bool = False) -> Deployment:
+    """1 to 6 local instances, none or 1 to 4 remote ones, in every design that is valid."""
+    has_remote = draw(st.sampled_from((True, True, False)))
+    # One model: its KV is the same on both sides.
+    own = profiles(draw(kv_sizes), draw(st.sampled_from(("full", "hybrid"))))
     instances = draw(st.integers(1 if has_remote else 2, 6))
     cache = st.sampled_from((0.0, 0.25, 2.0)).map(PrefixCache) if caches else st.just(PrefixCache())
     return Deployment(
         name="random",
         local=LocalCluster(
-            draw(profiles()),
+            draw(own),
             instances,
             draw(st.integers(0 if has_remote else 1, instances - 1)),
             draw(cache),
         ),
-        remote=RemoteCluster(draw(profiles()), draw(st.integers(1, 4)), draw(cache)) if has_remote else None,
+        remote=RemoteCluster(draw(own), draw(st.integers(1, 4)), draw(cache)) if has_remote else None,
         link=draw(links()) if has_remote else None,
         threshold_tokens=draw(st.sampled_from((0.0, 1024.0, 8192.0, 1e9))),
         fabric_gbps=draw(st.sampled_from((8.0, 800.0))),

@@ -7,6 +7,6 @@ import pytest
 from tests.engines import ENGINES
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(scope="session", params=ENGINES)
 def engine_name(request: pytest.FixtureRequest) -> str:
     return request.param
