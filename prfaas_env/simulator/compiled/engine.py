@@ -6,6 +6,7 @@ import numpy as np
 
 from prfaas_env.deployment import Deployment
 from prfaas_env.simulator.compiled import loop
+from prfaas_env.simulator.compiled.handle import address_table
 from prfaas_env.simulator.compiled.state import STATE_FIELDS, Sim, allocate, grown
 from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
 from prfaas_env.simulator.control import Control
@@ -44,6 +45,7 @@ class CompiledEngine:
         self.stream = stream
         self.sim: Sim = allocate(deployment, stream, capacity, faults, objectives or Objectives(), patience_s, keep_log)
         self.sim.scalars[0]["capacity_next"] = 1
+        self.table = address_table(self.sim)
         self.apply(control or Control(deployment.local.prefill, deployment.threshold_tokens))
 
     @property
@@ -53,7 +55,8 @@ class CompiledEngine:
     def apply(self, control: Control) -> None:
         """Put a control in force, now."""
         loop.apply(
-            self.sim,
+            self.table,
+            0,
             control.n_prefill,
             int(control.law == "price"),
             float(control.threshold_tokens),
@@ -72,14 +75,15 @@ class CompiledEngine:
         self._run(np.inf, drain=True)
 
     def _run(self, until_s: float, drain: bool) -> None:
-        while loop.advance(self.sim, until_s, drain) == loop.RING_FULL:
+        while loop.advance(self.table, 0, until_s, drain) == loop.RING_FULL:
             self.sim = grown(self.sim)
+            self.table = address_table(self.sim)
 
     def measure(self) -> tuple[np.ndarray, np.ndarray]:
         """Signals and length-bin counts since the last call."""
         signals = np.zeros(len(SIGNALS))
         bins = np.zeros(len(LENGTH_BIN_CENTRES_TOKENS), dtype=np.int64)
-        loop.measure(self.sim, signals, bins)
+        loop.measure(self.table, 0, signals, bins)
         return signals, bins
 
     def log(self) -> np.ndarray:
@@ -87,7 +91,7 @@ class CompiledEngine:
         n = int(self.sim.scalars[0]["arrived_next"])
         if len(self.sim.log) < n:
             raise ValueError("this engine was made with keep_log=False")
-        loop.write_log(self.sim)
+        loop.write_log(self.table, 0)
         log, stream, kept = empty_log(n), self.stream, self.sim.log[:n]
         for name in ("arrival_s", "input_tokens", "output_tokens", "service_class", "session_id"):
             log[name] = getattr(stream, name)[:n]
@@ -112,4 +116,6 @@ class CompiledEngine:
                 array[...] = saved
             else:
                 changed[name] = saved.copy()
-        self.sim = self.sim._replace(**changed)
+        if changed:
+            self.sim = self.sim._replace(**changed)
+            self.table = address_table(self.sim)

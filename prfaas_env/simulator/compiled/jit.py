@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numba
 from numba.core import config as numba_config
 
-__all__ = ["bind", "kernel", "small"]
+__all__ = ["bind", "entry", "kernel", "small"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,25 +44,34 @@ def _cache_folder() -> str:
 _FOLDER = _cache_folder()
 
 
-def _compile(function: F, inline: bool) -> F:
-    # No reference counts (_nrt): kernels allocate nothing, and counting every array of the state would cost more than
-    # the work. The cache folder is set only while numba looks at it, so that a user's own functions keep theirs.
-    before = numba_config.CACHE_DIR
-    numba_config.CACHE_DIR = _FOLDER
-    try:
-        return numba.njit(cache=True, nogil=True, _nrt=False, error_model="numpy", forceinline=inline)(function)
-    finally:
-        numba_config.CACHE_DIR = before
-
-
 def kernel(function: F) -> F:
-    """Compile a function of the kernel."""
-    return _compile(function, inline=False)
+    """Compile a function of the kernel, to be called from other kernel functions only."""
+    # No reference counts (_nrt): kernels allocate nothing, and counting every array of the state would cost more than
+    # the work. No wrappers: each would unpack the whole state, and compiling that is what takes the time.
+    return numba.njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
 def small(function: F) -> F:
     """Compile a function of the kernel that belongs inside its callers."""
-    return _compile(function, inline=True)
+    return numba.njit(
+        nogil=True,
+        error_model="numpy",
+        _nrt=False,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        forceinline=True,
+    )(function)
+
+
+def entry(function: F) -> F:
+    """Compile a function that Python calls; its machine code, with all that it calls, is kept in the cache."""
+    # The cache folder is set only while numba looks at it, so that a user's own functions keep theirs.
+    before = numba_config.CACHE_DIR
+    numba_config.CACHE_DIR = _FOLDER
+    try:
+        return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)(function)
+    finally:
+        numba_config.CACHE_DIR = before
 
 
 def bind(law: F, **compiled: Any) -> F:

@@ -132,8 +132,9 @@ def arrive(sim: Sim, number: int) -> None:
         own_remote = remote_prefix = cache.usable_tokens(sim, REMOTE, number, held, tokens)
         if g.abundant and c.pinned < 0:
             local_prefix = remote_prefix = max(local_prefix, remote_prefix)
-    local_s = service_s(sim.cubic[LOCAL], tokens, local_prefix)
-    remote_s = service_s(sim.cubic[REMOTE], tokens, remote_prefix)
+    pieces = sim.cubic.shape[0] // 2
+    local_s = service_s(sim.cubic[:pieces], tokens, local_prefix)
+    remote_s = service_s(sim.cubic[pieces:], tokens, remote_prefix)
     size = kv_bytes(c.fixed_bytes, c.bytes_per_token, tokens, held_tokens)
     uncached = tokens - local_prefix
     remote = 1 if _goes_remote(sim, uncached, local_s, remote_s, size) else 0

@@ -1,11 +1,12 @@
-"""Which event is next: completions, then capacity changes and faults, then control, then arrivals (model.md section 2)."""
+"""Which event is next: completions, capacity changes and faults, control, arrivals (model.md section 2)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from prfaas_env.simulator.compiled.accounts import integrate_decode, integrate_link, integrate_pool, integrate_waiting
-from prfaas_env.simulator.compiled.jit import kernel
+from prfaas_env.simulator.compiled.handle import as_sim
+from prfaas_env.simulator.compiled.jit import entry, kernel
 from prfaas_env.simulator.compiled.life import (
     arrive,
     copied,
@@ -33,7 +34,7 @@ from prfaas_env.simulator.compiled.timers import (
 )
 from prfaas_env.simulator.signals import SIGNAL
 
-__all__ = ["DONE", "RING_FULL", "advance", "apply", "measure"]
+__all__ = ["DONE", "RING_FULL", "advance", "advance_run", "apply", "apply_run", "measure", "measure_run", "write_log"]
 
 DONE, RING_FULL = 0, 1
 
@@ -66,7 +67,7 @@ def _complete(sim: Sim) -> None:
 
 
 @kernel
-def advance(sim: Sim, until_s: float, drain: bool) -> int:
+def advance_run(sim: Sim, until_s: float, drain: bool) -> int:
     """Run to ``until_s``: its completions, capacity changes and faults included, its arrivals not yet.
 
     With ``drain``, run until every request of the stream has left, or nothing can move any more. Returns ``DONE``, or
@@ -117,7 +118,7 @@ def advance(sim: Sim, until_s: float, drain: bool) -> int:
 
 
 @kernel
-def apply(sim: Sim, n_prefill: int, by_price: int, threshold_tokens: float, price_s: float, abundant: int) -> None:
+def apply_run(sim: Sim, n_prefill: int, by_price: int, threshold_tokens: float, price_s: float, abundant: int) -> None:
     """Put a control in force, now."""
     g, c = sim.scalars[0], sim.constants[0]
     g.by_price = by_price
@@ -129,7 +130,7 @@ def apply(sim: Sim, n_prefill: int, by_price: int, threshold_tokens: float, pric
 
 
 @kernel
-def measure(sim: Sim, signals: np.ndarray, bins: np.ndarray) -> None:
+def measure_run(sim: Sim, signals: np.ndarray, bins: np.ndarray) -> None:
     """Write the signals since the last call into ``signals`` (as ``SIGNALS``) and the length counts into ``bins``."""
     integrate_waiting(sim)
     integrate_decode(sim)
@@ -219,12 +220,6 @@ def _measure_pool(sim: Sim, side: int, signals: np.ndarray, first: int) -> None:
     pool.busy_integral_s = pool.member_integral_s = 0.0
 
 
-@kernel
-def write_log(sim: Sim) -> None:
-    """Rows of the requests that are still in the system; those that have left are in the log already."""
-    log_present(sim)
-
-
 # The places of the signals, by name, as constants that the compiled code can hold.
 TIME_S = SIGNAL["time_s"]
 INTERVAL_S = SIGNAL["interval_s"]
@@ -260,3 +255,29 @@ FAILED_NODES = SIGNAL["failed_nodes"]
 THRESHOLD_TOKENS = SIGNAL["threshold_tokens"]
 PRICE_S = SIGNAL["price_s"]
 TARGET_PREFILL_NODES = SIGNAL["target_prefill_nodes"]
+
+
+# --- what Python calls: the same on row ``row`` of a batch of address tables -----------------------------------------
+
+
+@entry
+def advance(tables: np.ndarray, row: int, until_s: float, drain: bool) -> int:
+    return advance_run(as_sim(tables, row), until_s, drain)
+
+
+@entry
+def apply(
+    tables: np.ndarray, row: int, n_prefill: int, by_price: int, threshold_tokens: float, price_s: float, abundant: int
+) -> None:
+    apply_run(as_sim(tables, row), n_prefill, by_price, threshold_tokens, price_s, abundant)
+
+
+@entry
+def measure(tables: np.ndarray, row: int, signals: np.ndarray, bins: np.ndarray) -> None:
+    measure_run(as_sim(tables, row), signals, bins)
+
+
+@entry
+def write_log(tables: np.ndarray, row: int) -> None:
+    """Rows of the requests that are still in the system; those that have left are in the log already."""
+    log_present(as_sim(tables, row))

@@ -221,6 +221,6 @@ def fail_prefill(sim: Sim, side: int, instance: int) -> int:
 
 @small
 def put_back(sim: Sim, side: int, number: int) -> None:
-    """A request that a fault has sent back takes the head of the queue; the caller goes from the newest to the oldest."""
+    """A request that a fault has sent back takes the head of the queue; the caller goes from newest to oldest."""
     sim.ring[slot(sim, number)].queued_s = sim.scalars[0].now
     prepend_pool(sim, side, number)

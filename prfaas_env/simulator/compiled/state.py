@@ -18,7 +18,7 @@ from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Obj
 from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS
 from prfaas_env.workload.stream import RequestStream
 
-__all__ = ["LOCAL", "REMOTE", "STATE_FIELDS", "Sim", "allocate", "grown", "timer_count"]
+__all__ = ["LOCAL", "REMOTE", "FIELDS", "STATE_FIELDS", "Field", "Sim", "allocate", "grown", "timer_count"]
 
 LOCAL, REMOTE = 0, 1  # rows of the per-cluster arrays; as links: LOCAL → REMOTE is the reverse direction
 FORWARD, REVERSE = 0, 1
@@ -217,7 +217,7 @@ class Sim(NamedTuple):
     caps: np.ndarray  # (ring,) scratch of the link
     # inputs
     constants: np.ndarray  # (1,) CONSTANTS
-    cubic: np.ndarray  # (2, pieces, 5) prefill tables, padded with pieces that begin at infinity
+    cubic: np.ndarray  # (2 × pieces, 5) prefill tables, local then remote, padded with pieces that begin at infinity
     step_s: np.ndarray  # (slots + 1,)
     cache_constants: np.ndarray  # (2,) CACHE_CONSTANTS
     objectives: np.ndarray  # (2, classes): TTFT, TPOT
@@ -233,7 +233,6 @@ class Sim(NamedTuple):
     log: np.ndarray  # (requests,) LOG, or (0,)
 
 
-STATE_FIELDS = Sim._fields[: Sim._fields.index("constants")]
 
 # What the kernel writes of a request when it leaves; the rest of REQUEST_DTYPE follows from the stream.
 LOG = _record(
@@ -255,6 +254,49 @@ LOG = _record(
 )
 
 
+class Field(NamedTuple):
+    """The type of one array of :class:`Sim`."""
+
+    name: str
+    dtype: np.dtype
+    ndim: int
+
+
+FLOAT, INT = np.dtype(np.float64), np.dtype(np.int64)
+FIELDS: tuple[Field, ...] = (
+    Field("scalars", SCALARS, 1),
+    Field("ring", REQUEST, 1),
+    Field("timers", TIMER, 1),
+    Field("timer_place", INT, 1),
+    Field("pools", POOL, 1),
+    Field("instances", INSTANCE, 2),
+    Field("decoders", DECODER, 1),
+    Field("sequences", SEQUENCE, 2),
+    Field("links", LINK, 1),
+    Field("flows", FLOW, 2),
+    Field("bins", INT, 1),
+    Field("cache", CACHE, 2),
+    Field("cache_totals", CACHE_TOTALS, 1),
+    Field("caps", FLOAT, 1),
+    Field("constants", CONSTANTS, 1),
+    Field("cubic", FLOAT, 2),
+    Field("step_s", FLOAT, 1),
+    Field("cache_constants", CACHE_CONSTANTS, 1),
+    Field("objectives", FLOAT, 2),
+    Field("arrival_s", FLOAT, 1),
+    Field("input_tokens", INT, 1),
+    Field("output_tokens", INT, 1),
+    Field("service_class", INT, 1),
+    Field("hash_offsets", INT, 1),
+    Field("block_hashes", INT, 1),
+    Field("capacity_times_s", FLOAT, 1),
+    Field("capacity_gbps", FLOAT, 1),
+    Field("faults", FAULT, 1),
+    Field("log", LOG, 1),
+)
+STATE_FIELDS = Sim._fields[: Sim._fields.index("constants")]
+
+
 def timer_count(local_instances: int, ring: int) -> int:
     """Timers: one a decode instance, one for the conversion, two a request."""
     return local_instances + 1 + 2 * ring
@@ -262,10 +304,10 @@ def timer_count(local_instances: int, ring: int) -> int:
 
 def _padded_cubics(tables: list[np.ndarray]) -> np.ndarray:
     pieces = max(len(t) for t in tables)
-    padded = np.zeros((len(tables), pieces, 5))
-    padded[:, :, 0] = np.inf
-    for row, table in enumerate(tables):
-        padded[row, : len(table)] = table
+    padded = np.zeros((len(tables) * pieces, 5))
+    padded[:, 0] = np.inf
+    for k, table in enumerate(tables):
+        padded[k * pieces : k * pieces + len(table)] = table
     return padded
 
 
