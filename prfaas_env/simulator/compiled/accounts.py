@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prfaas_env.simulator.compiled.jit import kernel, small
+from prfaas_env.simulator.compiled.jit import kernel
 from prfaas_env.simulator.compiled.state import Sim
 from prfaas_env.simulator.signals import BINS_PER_OCTAVE, FIRST_OCTAVE, LENGTH_BIN_EDGES_TOKENS
 
@@ -14,7 +14,7 @@ EDGES_TOKENS = LENGTH_BIN_EDGES_TOKENS
 BINS = len(LENGTH_BIN_EDGES_TOKENS) - 1
 
 
-@small
+@kernel
 def length_bin(length_tokens: float) -> int:
     """The bin of a length, as ``signals.length_bin``: a guess by logarithm, corrected against the edges."""
     if length_tokens < EDGES_TOKENS[1]:
@@ -28,7 +28,7 @@ def length_bin(length_tokens: float) -> int:
     return guess
 
 
-@small
+@kernel
 def is_waiting(sim: Sim, number: int) -> bool:
     """Whether a request that has arrived is still without its first token."""
     request = sim.ring[number & (len(sim.ring) - 1)]
@@ -56,7 +56,7 @@ def integrate_waiting(sim: Sim) -> None:
     g.waiting_since_s = now
 
 
-@small
+@kernel
 def count_arrival(sim: Sim, remote: int, uncached_tokens: float) -> None:
     integrate_waiting(sim)
     g = sim.scalars[0]
@@ -68,7 +68,7 @@ def count_arrival(sim: Sim, remote: int, uncached_tokens: float) -> None:
     sim.bins[length_bin(uncached_tokens)] += 1
 
 
-@small
+@kernel
 def count_first_token(sim: Sim, number: int, ttft_s: float) -> None:
     """Call it before ``first_token_s`` of the request is set."""
     integrate_waiting(sim)
@@ -80,7 +80,7 @@ def count_first_token(sim: Sim, number: int, ttft_s: float) -> None:
     g.ttft_sum_s += ttft_s
 
 
-@small
+@kernel
 def count_finish(sim: Sim, output_tokens: int, service_class: int, ttft_s: float, tpot_s: float) -> None:
     g = sim.scalars[0]
     g.in_system -= 1
@@ -90,7 +90,7 @@ def count_finish(sim: Sim, output_tokens: int, service_class: int, ttft_s: float
         g.completed_good += 1
 
 
-@small
+@kernel
 def integrate_pool(sim: Sim, side: int) -> None:
     pool = sim.pools[side]
     span = sim.scalars[0].now - pool.since_s
@@ -99,7 +99,7 @@ def integrate_pool(sim: Sim, side: int) -> None:
     pool.since_s = sim.scalars[0].now
 
 
-@small
+@kernel
 def integrate_decode(sim: Sim) -> None:
     g = sim.scalars[0]
     span = g.now - g.decode_since_s
@@ -108,7 +108,7 @@ def integrate_decode(sim: Sim) -> None:
     g.decode_since_s = g.now
 
 
-@small
+@kernel
 def integrate_link(sim: Sim, direction: int) -> None:
     link = sim.links[direction]
     span = sim.scalars[0].now - link.since_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prfaas_env.simulator import laws
-from prfaas_env.simulator.compiled.jit import bind, kernel, small
+from prfaas_env.simulator.compiled.jit import bind, kernel
 
 __all__ = [
     "catch_up_s",
@@ -17,9 +17,9 @@ __all__ = [
 
 prefill_s = kernel(laws.prefill_s)
 service_s = kernel(bind(laws.service_s, prefill_s=prefill_s))
-kv_bytes = small(laws.kv_bytes)
-fabric_ready_s = small(laws.fabric_ready_s)
+kv_bytes = kernel(laws.kv_bytes)
+fabric_ready_s = kernel(laws.fabric_ready_s)
 fair_level = kernel(laws.fair_level)
-catch_up_s = small(laws.catch_up_s)
-expected_exposed_transfer_s = small(laws.expected_exposed_transfer_s)
-prefers_remote_by_price = small(laws.prefers_remote_by_price)
+catch_up_s = kernel(laws.catch_up_s)
+expected_exposed_transfer_s = kernel(laws.expected_exposed_transfer_s)
+prefers_remote_by_price = kernel(laws.prefers_remote_by_price)

@@ -19,7 +19,7 @@ from prfaas_env.simulator.compiled.decode import (
     unbind,
     unreserve,
 )
-from prfaas_env.simulator.compiled.jit import kernel, small
+from prfaas_env.simulator.compiled.jit import kernel
 from prfaas_env.simulator.compiled.laws import (
     expected_exposed_transfer_s,
     kv_bytes,
@@ -72,7 +72,7 @@ def _goes_remote(sim: Sim, uncached: int, local_s: float, remote_s: float, size_
     return prefers_remote_by_price(expected_wait_s(sim, LOCAL), local_s, remote_wait_s, remote_s, exposed_s, g.price_s)
 
 
-@small
+@kernel
 def _reject(sim: Sim, number: int, reason: int) -> None:
     g = sim.scalars[0]
     g.arrived += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prfaas_env.simulator.compiled.accounts import integrate_link
-from prfaas_env.simulator.compiled.jit import kernel, small
+from prfaas_env.simulator.compiled.jit import kernel
 from prfaas_env.simulator.compiled.laws import catch_up_s, fair_level
 from prfaas_env.simulator.compiled.state import Sim
 from prfaas_env.simulator.compiled.timers import CATCH_UP, SENT, set_timer, stop_timer, timer_b
@@ -13,7 +13,7 @@ from prfaas_env.simulator.compiled.timers import CATCH_UP, SENT, set_timer, stop
 __all__: list[str] = []
 
 
-@small
+@kernel
 def produced_bytes(sim: Sim, direction: int, k: int) -> float:
     flow = sim.flows[direction, k]
     now = sim.scalars[0].now
@@ -22,7 +22,7 @@ def produced_bytes(sim: Sim, direction: int, k: int) -> float:
     return flow.production_bps * (now - flow.start_s) / 8.0
 
 
-@small
+@kernel
 def sent_by_now(sim: Sim, direction: int, k: int) -> float:
     flow = sim.flows[direction, k]
     if flow.caught_up:
@@ -102,7 +102,7 @@ def share_link(sim: Sim, direction: int) -> None:
     link.congested = level < np.inf
 
 
-@small
+@kernel
 def _has_room(sim: Sim, direction: int, more_bps: float) -> bool:
     """Whether every flow runs at its production rate and goes on so with ``more_bps`` on top: nothing to share out."""
     link = sim.links[direction]

@@ -6,7 +6,7 @@ import numpy as np
 
 from prfaas_env.simulator.compiled.accounts import integrate_pool
 from prfaas_env.simulator.compiled.decode import reserve
-from prfaas_env.simulator.compiled.jit import kernel, small
+from prfaas_env.simulator.compiled.jit import kernel
 from prfaas_env.simulator.compiled.queues import append_pool, pop_pool, prepend_pool, slot
 from prfaas_env.simulator.compiled.state import Sim
 from prfaas_env.simulator.compiled.timers import PREFILL_END, set_timer, stop_timer, timer_a
@@ -16,7 +16,7 @@ __all__: list[str] = []
 # --- idle instances, a heap of their numbers -----------------------------------------------------------------------
 
 
-@small
+@kernel
 def _push_idle(sim: Sim, side: int, instance: int) -> None:
     heap = sim.instances[side]
     place = sim.pools[side].idle
@@ -30,7 +30,7 @@ def _push_idle(sim: Sim, side: int, instance: int) -> None:
     heap[place].idle = instance
 
 
-@small
+@kernel
 def _sink_idle(sim: Sim, side: int, place: int, instance: int) -> None:
     heap = sim.instances[side]
     count = sim.pools[side].idle
@@ -47,7 +47,7 @@ def _sink_idle(sim: Sim, side: int, place: int, instance: int) -> None:
     heap[place].idle = instance
 
 
-@small
+@kernel
 def _pop_idle(sim: Sim, side: int) -> int:
     first = sim.instances[side, 0].idle
     last = sim.pools[side].idle - 1
@@ -57,7 +57,7 @@ def _pop_idle(sim: Sim, side: int) -> int:
     return first
 
 
-@small
+@kernel
 def _remove_idle(sim: Sim, side: int, instance: int) -> None:
     """Take an instance that may be idle out of the heap; rare, so the heap is built anew."""
     count = sim.pools[side].idle
@@ -75,7 +75,7 @@ def _remove_idle(sim: Sim, side: int, instance: int) -> None:
 # --- what a router can foresee: when instances will be free, a heap of times ----------------------------------------
 
 
-@small
+@kernel
 def _replace_earliest(sim: Sim, side: int, free_at_s: float) -> None:
     heap = sim.instances[side]
     count = sim.pools[side].members
@@ -93,7 +93,7 @@ def _replace_earliest(sim: Sim, side: int, free_at_s: float) -> None:
     heap[place].free_at_s = free_at_s
 
 
-@small
+@kernel
 def expected_wait_s(sim: Sim, side: int) -> float:
     """Wait of a request that came now (Kiefer and Wolfowitz); infinite in a pool without instances."""
     if sim.pools[side].members == 0:
@@ -101,7 +101,7 @@ def expected_wait_s(sim: Sim, side: int) -> float:
     return max(0.0, sim.instances[side, 0].free_at_s - sim.scalars[0].now)
 
 
-@small
+@kernel
 def _extend_schedule(sim: Sim, side: int, service_s: float) -> None:
     if sim.pools[side].members > 0:
         start_s = max(sim.scalars[0].now, sim.instances[side, 0].free_at_s)
@@ -179,7 +179,7 @@ def offer(sim: Sim, side: int, instance: int) -> None:
         dispatch(sim, side)
 
 
-@small
+@kernel
 def stop_running(sim: Sim, side: int, instance: int) -> None:
     integrate_pool(sim, side)
     sim.instances[side, instance].running = -1
@@ -219,7 +219,7 @@ def fail_prefill(sim: Sim, side: int, instance: int) -> int:
     return number
 
 
-@small
+@kernel
 def put_back(sim: Sim, side: int, number: int) -> None:
     """A request that a fault has sent back takes the head of the queue; the caller goes from newest to oldest."""
     sim.ring[slot(sim, number)].queued_s = sim.scalars[0].now

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from prfaas_env.simulator.compiled.jit import small
+from prfaas_env.simulator.compiled.jit import kernel
 from prfaas_env.simulator.compiled.state import Sim
 
 __all__: list[str] = []
 
 
-@small
+@kernel
 def slot(sim: Sim, number: int) -> int:
     """Where a request is in the ring."""
     return number & (len(sim.ring) - 1)
 
 
-@small
+@kernel
 def append_ready(sim: Sim, number: int) -> None:
     g = sim.scalars[0]
     sim.ring[slot(sim, number)].next = -1
@@ -26,7 +26,7 @@ def append_ready(sim: Sim, number: int) -> None:
     g.ready_queue += 1
 
 
-@small
+@kernel
 def prepend_ready(sim: Sim, number: int) -> None:
     g = sim.scalars[0]
     sim.ring[slot(sim, number)].next = g.ready_head
@@ -36,7 +36,7 @@ def prepend_ready(sim: Sim, number: int) -> None:
     g.ready_queue += 1
 
 
-@small
+@kernel
 def pop_ready(sim: Sim) -> int:
     g = sim.scalars[0]
     number = g.ready_head
@@ -45,7 +45,7 @@ def pop_ready(sim: Sim) -> int:
     return number
 
 
-@small
+@kernel
 def append_memory(sim: Sim, number: int) -> None:
     g = sim.scalars[0]
     request = sim.ring[slot(sim, number)]
@@ -58,7 +58,7 @@ def append_memory(sim: Sim, number: int) -> None:
     g.memory_tail = number
 
 
-@small
+@kernel
 def prepend_memory(sim: Sim, number: int) -> None:
     g = sim.scalars[0]
     request = sim.ring[slot(sim, number)]
@@ -69,7 +69,7 @@ def prepend_memory(sim: Sim, number: int) -> None:
     g.memory_head = number
 
 
-@small
+@kernel
 def pop_memory(sim: Sim) -> int:
     g = sim.scalars[0]
     number = g.memory_head
@@ -79,7 +79,7 @@ def pop_memory(sim: Sim) -> int:
     return number
 
 
-@small
+@kernel
 def remove_memory(sim: Sim, number: int) -> None:
     """Take a request out of the middle of the memory queue (a fault has thrown it back)."""
     g = sim.scalars[0]
@@ -96,7 +96,7 @@ def remove_memory(sim: Sim, number: int) -> None:
     sim.ring[slot(sim, number)].in_memory_queue = 0
 
 
-@small
+@kernel
 def append_bound(sim: Sim, instance: int, number: int) -> None:
     """A request whose KV has come waits for a slot of the instance that holds its memory."""
     decoder = sim.decoders[instance]
@@ -109,7 +109,7 @@ def append_bound(sim: Sim, instance: int, number: int) -> None:
     sim.scalars[0].waiting_bound += 1
 
 
-@small
+@kernel
 def pop_bound(sim: Sim, instance: int) -> int:
     decoder = sim.decoders[instance]
     number = decoder.waiting_head
@@ -118,7 +118,7 @@ def pop_bound(sim: Sim, instance: int) -> int:
     return number
 
 
-@small
+@kernel
 def append_pool(sim: Sim, side: int, number: int) -> None:
     pool = sim.pools[side]
     sim.ring[slot(sim, number)].next = -1
@@ -130,7 +130,7 @@ def append_pool(sim: Sim, side: int, number: int) -> None:
     pool.queue += 1
 
 
-@small
+@kernel
 def prepend_pool(sim: Sim, side: int, number: int) -> None:
     pool = sim.pools[side]
     sim.ring[slot(sim, number)].next = pool.head
@@ -140,7 +140,7 @@ def prepend_pool(sim: Sim, side: int, number: int) -> None:
     pool.queue += 1
 
 
-@small
+@kernel
 def pop_pool(sim: Sim, side: int) -> int:
     pool = sim.pools[side]
     number = pool.head

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prfaas_env.simulator.compiled.decode import fail_decoder, is_empty, least_loaded, set_admitting
-from prfaas_env.simulator.compiled.jit import kernel, small
+from prfaas_env.simulator.compiled.jit import kernel
 from prfaas_env.simulator.compiled.prefill import fail_prefill, join_pool, leave_pool
 from prfaas_env.simulator.compiled.state import LOCAL, Sim
 from prfaas_env.simulator.compiled.timers import AFTER_REQUESTS, CONVERTED, set_timer, stop_timer
@@ -11,12 +11,12 @@ from prfaas_env.simulator.compiled.timers import AFTER_REQUESTS, CONVERTED, set_
 __all__: list[str] = []
 
 
-@small
+@kernel
 def _conversion_timer(sim: Sim) -> int:
     return len(sim.decoders)
 
 
-@small
+@kernel
 def _begin(sim: Sim, node: int, to_prefill: int) -> None:
     g = sim.scalars[0]
     g.converting = node
