@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engines import ENGINES
+from prfaas_env.simulator.engine import ENGINES
 
 
 @pytest.fixture(scope="session", params=ENGINES)

@@ -50,6 +50,19 @@ def test_what_can_never_fit_is_refused_with_its_reason(engine_name: str) -> None
     assert bins.sum() == 2
 
 
+def test_limits_are_still_inside(engine_name: str) -> None:
+    """A context of exactly the limit, KV of exactly the memory, a length of exactly the threshold."""
+    subject = deployment(
+        profile(kv_mib_per_kib=1.0, hbm_gib=4 / 1024, context_limit_tokens=4 * 1024, step_ms=1.0), remote=profile()
+    )
+    stream = requests([0.0, 1.0, 2.0], [3.0, 3.0, 2.0], [1024, 1025, 1])
+    log = ended(engine_name, subject, stream, control=Control(1, 3.0 * 1024 - 1)).log()
+    np.testing.assert_array_equal(log["status"], [COMPLETED, REJECTED, COMPLETED])
+    np.testing.assert_array_equal(log["remote"], [True, False, False])
+    log = ended(engine_name, subject, stream, control=Control(1, 3.0 * 1024)).log()
+    assert not log["remote"].any()
+
+
 def test_time_does_not_run_backwards(engine_name: str) -> None:
     engine = make_engine(engine_name, deployment(), requests([0.0]))
     engine.advance(2.0)
