@@ -16,6 +16,7 @@ from prfaas_env.evaluation.evaluation import evaluate
 from prfaas_env.evaluation.leaderboard import print_leaderboard
 from prfaas_env.evaluation.standings import standings
 from prfaas_env.evaluation.suites import GROUPS
+from prfaas_env.simulator.engine import ENGINES
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:
@@ -35,7 +36,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Output folder.")
 @click.option("--seed-start", default=0, show_default=True, type=click.IntRange(min=0), help="The first seed.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="K", help="Processes; one a core if not given.")
-@click.option("--engine", default=DEFAULT_ENGINE, show_default=True, help="Simulation engine.")
+@click.option("--engine", default=DEFAULT_ENGINE, show_default=True, help=f"Simulation engine: {' or '.join(ENGINES)}.")
 def main(
     policies: list[str],
     scenarios: list[str],

@@ -1,4 +1,4 @@
-"""The engines that every physics test runs, and how a test plays a :class:`tests.strategies.Case` on one of them."""
+"""How a test plays a :class:`tests.strategies.Case` on an engine."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from prfaas_env.simulator.engine import make_engine
 from prfaas_env.simulator.signals import SIGNAL
 from tests.strategies import Case
 
-__all__ = ["ENGINES", "Run", "play"]
-
-ENGINES = ("reference", "compiled")
+__all__ = ["Run", "play"]
 
 
 class Run(NamedTuple):

@@ -23,6 +23,7 @@ from prfaas_env.environment.registration import ENVIRONMENT_ID
 from prfaas_env.environment.reward import PATIENCE_S, REWARDS, TERMS
 from prfaas_env.scenario import load_scenario
 from prfaas_env.simulator.control import Control
+from prfaas_env.simulator.engine import ENGINES
 from prfaas_env.simulator.signals import SIGNAL
 
 SHORT = {"scenario": "paper-stationary-80", "horizon_s": 120.0}
@@ -170,7 +171,7 @@ def test_the_environment_draws_what_the_loop_draws_at_the_same_seed() -> None:
     np.testing.assert_array_equal(env.loop.episode.draw.stream.arrival_s, loop.episode.draw.stream.arrival_s)
 
 
-@pytest.mark.parametrize("engine", ["reference", "compiled"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_pickled_environment_draws_on_alike_after_a_reset(engine: str) -> None:
     env = make(engine=engine)
     env.reset(seed=2)
@@ -182,7 +183,7 @@ def test_a_pickled_environment_draws_on_alike_after_a_reset(engine: str) -> None
 
 
 def test_both_engines_give_the_same_trajectory() -> None:
-    one, other = (episode(make(engine=engine), 6) for engine in ("reference", "compiled"))
+    one, other = (episode(make(engine=engine), 6) for engine in ENGINES)
     for a, b in zip(one, other, strict=True):
         np.testing.assert_allclose(a[0], b[0], atol=1e-5)
         assert a[1] == pytest.approx(b[1], abs=1e-6)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.progress import track
 
@@ -18,8 +17,7 @@ from prfaas_env.evaluation.runner import plan_cells, run_cells
 from prfaas_env.evaluation.standings import BASELINE, standings
 from prfaas_env.evaluation.suites import Suite, resolve_suite
 from prfaas_env.policies import load_policy
-from prfaas_env.simulator.engine import make_engine
-from prfaas_env.workload.stream import RequestStream
+from prfaas_env.simulator.engine import check_engine_name
 
 __all__ = ["evaluate", "write_files"]
 
@@ -95,9 +93,8 @@ def _check(policies: Sequence[str], suite: Suite, engine: str) -> None:
     """Every policy can be loaded on every scenario, and the engine exists. Raises :class:`ConfigError`."""
     if not policies:
         raise ConfigError("policies: expected at least one")
+    check_engine_name(engine)
     for scenario in suite.scenarios:
-        nothing = RequestStream(np.empty(0), np.empty(0), np.empty(0))
-        make_engine(engine, scenario.deployment, nothing)
         for policy in policies:
             load_policy(policy, scenario)
 

@@ -76,5 +76,5 @@ def entry(function: F) -> F:
 
 def bind(law: F, **compiled: Any) -> F:
     """A shared law whose calls of other laws go to their compiled forms."""
-    names = {**law.__globals__, **compiled}  # type: ignore[attr-defined]
-    return types.FunctionType(law.__code__, names, law.__name__, law.__defaults__)  # type: ignore[return-value,attr-defined]
+    names = {**law.__globals__, **compiled}
+    return types.FunctionType(law.__code__, names, law.__name__, law.__defaults__)  # type: ignore[return-value]
