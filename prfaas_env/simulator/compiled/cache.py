@@ -81,8 +81,8 @@ def touch(sim: Sim, side: int, number: int, blocks: int) -> None:
 
 
 @kernel
-def insert(sim: Sim, side: int, number: int, blocks: int, full_blocks: int) -> None:
-    """Keep the KV of a sequence, and the state at its ``full_blocks``-th block; evict what is too much."""
+def insert(sim: Sim, side: int, number: int, blocks: int) -> None:
+    """Keep the KV of a sequence's full blocks, and the state at their end; evict what is too much."""
     c = sim.cache_constants[side]
     if c.capacity_bytes <= 0.0 or blocks == 0:
         return
@@ -97,7 +97,7 @@ def insert(sim: Sim, side: int, number: int, blocks: int, full_blocks: int) -> N
             entry.held = 1
             entry.state = 0
             used += c.block_bytes
-        if c.state_bytes > 0.0 and k + 1 == full_blocks and not entry.state:
+        if c.state_bytes > 0.0 and k + 1 == blocks and not entry.state:
             entry.state = 1
             used += c.state_bytes
         _to_newest(sim, side, block)

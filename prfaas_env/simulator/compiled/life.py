@@ -265,9 +265,9 @@ def _finish(sim: Sim, number: int, instance: int) -> None:
         # The local cluster keeps the whole context, the remote one the input that it prefilled.
         prompt = cache.prompt_blocks(sim, number, request.input_tokens)
         tokens = request.input_tokens + (request.output_tokens if known > prompt else 0)
-        cache.insert(sim, LOCAL, number, known, min(tokens // c.block_tokens, known))
+        cache.insert(sim, LOCAL, number, min(tokens // c.block_tokens, known))
         if request.remote:
-            cache.insert(sim, REMOTE, number, prompt, request.input_tokens // c.block_tokens)
+            cache.insert(sim, REMOTE, number, min(request.input_tokens // c.block_tokens, prompt))
     log_request(sim, number, COMPLETED, 0)
     request.present = 0
     while g.oldest < g.arrived_next and not sim.ring[slot(sim, g.oldest)].present:

@@ -44,13 +44,13 @@ class BlockCache:
             if block in self.blocks:
                 self.blocks.move_to_end(block)
 
-    def insert(self, blocks: Sequence[int], full_blocks: int) -> None:
-        """Keep the KV of a sequence, and the state at its ``full_blocks``-th block; evict what is too much."""
+    def insert(self, blocks: Sequence[int]) -> None:
+        """Keep the KV of a sequence's full blocks, and the state at their end; evict what is too much."""
         if self.capacity_bytes <= 0:
             return
         for i in range(len(blocks) - 1, -1, -1):
             block = blocks[i]
-            state = self.state_bytes > 0 and i + 1 == full_blocks
+            state = self.state_bytes > 0 and i + 1 == len(blocks)
             held = self.blocks.get(block)
             if held is None:
                 self.used_bytes += self.block_bytes

@@ -378,11 +378,10 @@ class ReferenceEngine:
         request.status = COMPLETED
         block, tokens = self.stream.block_tokens, request.input_tokens
         context, prompt = self.stream.hashes(request.number).tolist(), self._prompt_blocks(request)
-        if len(context) > len(prompt):
-            tokens += request.output_tokens
-        self.local_cache.insert(context, min(tokens // block, len(context)))
+        whole = tokens + request.output_tokens if len(context) > len(prompt) else tokens
+        self.local_cache.insert(context[: whole // block])
         if request.remote:
-            self.remote_cache.insert(prompt, request.input_tokens // block)
+            self.remote_cache.insert(prompt[: tokens // block])
         steps = request.output_tokens - 1
         request.tpot_s = (request.finish_s - request.first_token_s) / steps if steps else 0.0
         self.accounts.finished(request)
