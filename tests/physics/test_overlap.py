@@ -49,9 +49,9 @@ def test_sending_after_prefill_costs_what_the_paper_says(engine_name: str, gbps:
     assert rate == pytest.approx(1.61 * (1 - loss), rel=0.03)
 
 
-@pytest.mark.parametrize("gbps", [100.0, 50.0, 25.0, 13.0])
-def test_sharing_the_whole_line_costs_less(engine_name: str, gbps: float) -> None:
-    """Instances seldom send at the same time: max-min sharing lies between static shares and pipelining."""
-    static = saturated_rps(engine_name, gbps, pipelined=False, static_share=True)
+@pytest.mark.parametrize(("gbps", "loss"), [(100.0, 0.03), (50.0, 0.07), (25.0, 0.15), (13.0, 0.29)])
+def test_sharing_the_whole_line_costs_less(engine_name: str, gbps: float, loss: float) -> None:
+    """Instances seldom send at the same time, and then a flow may have the whole line (docs/model.md has these)."""
+    pipelined = saturated_rps(engine_name, gbps, pipelined=True, static_share=False)
     shared = saturated_rps(engine_name, gbps, pipelined=False, static_share=False)
-    assert 1.02 * static < shared < saturated_rps(engine_name, gbps, pipelined=True, static_share=False)
+    assert 1 - shared / pipelined == pytest.approx(loss, abs=0.006)
