@@ -8,18 +8,26 @@ are the only place where their spans are written.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import gymnasium
 import numpy as np
 
 from prfaas_env.config import ConfigError, nearest
 from prfaas_env.deployment import Deployment
-from prfaas_env.simulator.control import Control
+from prfaas_env.simulator.control import Control, RoutingLaw
 
-__all__ = ["ACTION_FORMS", "PRICE_SPAN_S", "ActionForm", "ActionName", "action_form", "action_space", "action_table"]
+__all__ = [
+    "ACTION_FORMS",
+    "PRICE_SPAN_S",
+    "ActionForm",
+    "ActionName",
+    "Knobs",
+    "action_form",
+    "action_space",
+    "action_table",
+]
 
 ActionName = Literal["residual", "absolute", "price"]
 
@@ -33,6 +41,87 @@ PRICE_SPAN_S, PRICE_CURVATURE = 30.0, 3.0
 """A full price action is ± 30 s; the sinh between is finer near zero (9 s a unit there)."""
 
 
+class Knobs(NamedTuple):
+    """What a decoded action sets: the fields of a :class:`Control`, as plain numbers (so that it can be compiled)."""
+
+    n_prefill: int
+    by_price: bool
+    threshold_tokens: float
+    price_s: float
+
+
+def away_from_zero(x: float) -> int:
+    """Nearest whole number, halves away from zero: up and down are then alike."""
+    return int(math.copysign(math.floor(abs(x) + 0.5), x))
+
+
+def corrected_prefill(second: float, advised: int, low: int, high: int) -> int:
+    """N_p* moved by the second number, within bounds."""
+    return min(max(advised + away_from_zero(PREFILL_SPAN * second), low), high)
+
+
+_LOG_LOW, _LOG_HIGH = math.log(THRESHOLD_LOW_TOKENS), math.log(THRESHOLD_HIGH_TOKENS)
+
+
+# The three forms: (a₀, a₁, t*, N_p*, least N_p, most N_p) → knobs. In the subset of Python that numba compiles.
+
+
+def decode_residual(first: float, second: float, threshold_tokens: float, prefill: int, low: int, high: int) -> Knobs:
+    """Corrections to the online closed form."""
+    corrected = threshold_tokens * math.exp(THRESHOLD_LOG_SPAN * first)
+    return Knobs(corrected_prefill(second, prefill, low, high), False, corrected, 0.0)
+
+
+def decode_absolute(first: float, second: float, threshold_tokens: float, prefill: int, low: int, high: int) -> Knobs:  # noqa: ARG001
+    """log t and N_p outright."""
+    # Whole tokens: float32 actions then give back exactly the threshold that a scripted policy asked for.
+    threshold = float(math.floor(math.exp(_LOG_LOW + (first + 1.0) / 2.0 * (_LOG_HIGH - _LOG_LOW)) + 0.5))
+    if first <= -1.0:
+        threshold = 0.0
+    elif first >= 1.0:
+        threshold = math.inf
+    nodes = low + (second + 1.0) / 2.0 * (high - low)
+    return Knobs(min(max(away_from_zero(nodes), low), high), False, threshold, 0.0)
+
+
+def decode_price(first: float, second: float, threshold_tokens: float, prefill: int, low: int, high: int) -> Knobs:  # noqa: ARG001
+    """The price β of remote prefill, and a correction to N_p*."""
+    price = PRICE_SPAN_S * math.sinh(PRICE_CURVATURE * first) / math.sinh(PRICE_CURVATURE)
+    return Knobs(corrected_prefill(second, prefill, low, high), True, 0.0, price)
+
+
+def _encode_residual(
+    control: Control, threshold_tokens: float, prefill: int, _low: int, _high: int
+) -> tuple[float, float]:
+    ratio = control.threshold_tokens / threshold_tokens
+    first = math.log(ratio) / THRESHOLD_LOG_SPAN if ratio > 0 else -1.0
+    return first, (control.n_prefill - prefill) / PREFILL_SPAN
+
+
+def _encode_absolute(
+    control: Control, _threshold_tokens: float, _prefill: int, low: int, high: int
+) -> tuple[float, float]:
+    threshold = min(max(control.threshold_tokens, THRESHOLD_LOW_TOKENS), THRESHOLD_HIGH_TOKENS)
+    first = 2.0 * (math.log(threshold) - _LOG_LOW) / (_LOG_HIGH - _LOG_LOW) - 1.0
+    nodes = min(max(control.n_prefill, low), high)
+    return first, 2.0 * (nodes - low) / (high - low) - 1.0 if high > low else 0.0
+
+
+def _encode_price(
+    control: Control, _threshold_tokens: float, prefill: int, _low: int, _high: int
+) -> tuple[float, float]:
+    first = math.asinh(control.price_s / PRICE_SPAN_S * math.sinh(PRICE_CURVATURE)) / PRICE_CURVATURE
+    return first, (control.n_prefill - prefill) / PREFILL_SPAN
+
+
+_FORMS = {
+    "residual": (decode_residual, _encode_residual),
+    "absolute": (decode_absolute, _encode_absolute),
+    "price": (decode_price, _encode_price),
+}
+ACTION_FORMS: tuple[str, ...] = tuple(_FORMS)
+
+
 @dataclass(frozen=True)
 class ActionForm:
     """One form: ``decode(action, t*, N_p*) -> Control`` and its inverse ``encode(control, t*, N_p*) -> action``.
@@ -43,8 +132,6 @@ class ActionForm:
     name: ActionName
     prefill_low: int
     prefill_high: int
-    _decode: Callable[[ActionForm, float, float, float, int], Control]
-    _encode: Callable[[ActionForm, Control, float, int], tuple[float, float]]
 
     def decode(self, action: np.ndarray, advised_threshold_tokens: float, advised_prefill: int) -> Control:
         """The control behind an action, shape (2,); values outside [−1, 1] are clipped.
@@ -55,75 +142,18 @@ class ActionForm:
         if pair.shape != (2,) or not np.isfinite(pair).all():
             raise ValueError(f"action: expected 2 finite numbers in [-1, 1], got {action!r}")
         first, second = np.clip(pair, -1.0, 1.0).tolist()
-        return self._decode(self, first, second, advised_threshold_tokens, advised_prefill)
+        knobs = _FORMS[self.name][0](
+            first, second, advised_threshold_tokens, advised_prefill, self.prefill_low, self.prefill_high
+        )
+        law: RoutingLaw = "price" if knobs.by_price else "threshold"
+        return Control(knobs.n_prefill, knobs.threshold_tokens, law, knobs.price_s)
 
     def encode(self, control: Control, advised_threshold_tokens: float, advised_prefill: int) -> np.ndarray:
         """The action, float32 (2,), that comes nearest to ``control``."""
-        pair = self._encode(self, control, advised_threshold_tokens, advised_prefill)
+        pair = _FORMS[self.name][1](
+            control, advised_threshold_tokens, advised_prefill, self.prefill_low, self.prefill_high
+        )
         return np.clip(np.array(pair, dtype=np.float64), -1.0, 1.0).astype(np.float32)
-
-    def clip_prefill(self, nodes: float) -> int:
-        return int(min(max(nodes, self.prefill_low), self.prefill_high))
-
-
-def _away_from_zero(x: float) -> int:
-    """Nearest whole number, halves away from zero: up and down are then alike."""
-    return int(math.copysign(math.floor(abs(x) + 0.5), x))
-
-
-def _corrected_prefill(form: ActionForm, second: float, advised_prefill: int) -> int:
-    return form.clip_prefill(advised_prefill + _away_from_zero(PREFILL_SPAN * second))
-
-
-def _decode_residual(form: ActionForm, first: float, second: float, threshold_tokens: float, prefill: int) -> Control:
-    corrected = threshold_tokens * math.exp(THRESHOLD_LOG_SPAN * first)
-    return Control(_corrected_prefill(form, second, prefill), corrected)
-
-
-def _encode_residual(_: ActionForm, control: Control, threshold_tokens: float, prefill: int) -> tuple[float, float]:
-    ratio = control.threshold_tokens / threshold_tokens
-    first = math.log(ratio) / THRESHOLD_LOG_SPAN if ratio > 0 else -1.0
-    return first, (control.n_prefill - prefill) / PREFILL_SPAN
-
-
-_LOG_LOW, _LOG_HIGH = math.log(THRESHOLD_LOW_TOKENS), math.log(THRESHOLD_HIGH_TOKENS)
-
-
-def _decode_absolute(form: ActionForm, first: float, second: float, _threshold_tokens: float, _prefill: int) -> Control:
-    # Whole tokens: float32 actions then give back exactly the threshold that a scripted policy asked for.
-    threshold = float(round(math.exp(_LOG_LOW + (first + 1.0) / 2.0 * (_LOG_HIGH - _LOG_LOW))))
-    if abs(first) >= 1.0:
-        threshold = 0.0 if first < 0 else math.inf
-    nodes = form.prefill_low + (second + 1.0) / 2.0 * (form.prefill_high - form.prefill_low)
-    return Control(form.clip_prefill(_away_from_zero(nodes)), threshold)
-
-
-def _encode_absolute(
-    form: ActionForm, control: Control, _threshold_tokens: float, _prefill: int
-) -> tuple[float, float]:
-    threshold = min(max(control.threshold_tokens, THRESHOLD_LOW_TOKENS), THRESHOLD_HIGH_TOKENS)
-    first = 2.0 * (math.log(threshold) - _LOG_LOW) / (_LOG_HIGH - _LOG_LOW) - 1.0
-    width = form.prefill_high - form.prefill_low
-    second = 2.0 * (form.clip_prefill(control.n_prefill) - form.prefill_low) / width - 1.0 if width else 0.0
-    return first, second
-
-
-def _decode_price(form: ActionForm, first: float, second: float, _threshold_tokens: float, prefill: int) -> Control:
-    price = PRICE_SPAN_S * math.sinh(PRICE_CURVATURE * first) / math.sinh(PRICE_CURVATURE)
-    return Control(_corrected_prefill(form, second, prefill), law="price", price_s=price)
-
-
-def _encode_price(_: ActionForm, control: Control, _threshold_tokens: float, prefill: int) -> tuple[float, float]:
-    first = math.asinh(control.price_s / PRICE_SPAN_S * math.sinh(PRICE_CURVATURE)) / PRICE_CURVATURE
-    return first, (control.n_prefill - prefill) / PREFILL_SPAN
-
-
-_FORMS = {
-    "residual": (_decode_residual, _encode_residual),
-    "absolute": (_decode_absolute, _encode_absolute),
-    "price": (_decode_price, _encode_price),
-}
-ACTION_FORMS: tuple[str, ...] = tuple(_FORMS)
 
 
 def action_form(name: str, deployment: Deployment) -> ActionForm:
@@ -131,7 +161,7 @@ def action_form(name: str, deployment: Deployment) -> ActionForm:
     if name not in _FORMS:
         raise ConfigError(f"unknown action form {name!r}{nearest(name, _FORMS)}")
     low, high = deployment.prefill_bounds
-    return ActionForm(name, low, high, *_FORMS[name])  # type: ignore[arg-type]
+    return ActionForm(name, low, high)  # type: ignore[arg-type]
 
 
 def action_space() -> gymnasium.spaces.Box:
