@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import math
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -21,9 +21,21 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, 
 
 import yaml
 
-__all__ = ["ConfigError", "Range", "Record", "content_hash", "from_mapping", "nearest", "read_yaml", "to_mapping"]
+__all__ = [
+    "ConfigError",
+    "Range",
+    "Record",
+    "content_hash",
+    "from_mapping",
+    "merge",
+    "nearest",
+    "read_yaml",
+    "to_mapping",
+]
 
 T = TypeVar("T")
+
+WHOLE_MAX = 2**63 - 1  # what an array of whole numbers can hold
 
 
 class ConfigError(ValueError):
@@ -102,10 +114,22 @@ def _describe(annotation: Any) -> str:
 
 
 def _refuse(key: str, value: Any, annotation: Any) -> ConfigError:
-    shown = repr(value)
-    return ConfigError(
-        f"{key}: expected {_describe(annotation)}, got {shown if len(shown) < 60 else shown[:57] + '...'}"
-    )
+    return ConfigError(f"{key}: expected {_describe(annotation)}, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """A value in an error: never more than a part of a line."""
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes out no whole number of more than some thousand digits
+        return "a number of thousands of digits"
+    return shown if len(shown) < 60 else shown[:57] + "..."
+
+
+def _key(key: Any) -> str:
+    """A key in an error: as it stands, quoted where it would break the line."""
+    text = str(key)
+    return text if text.isprintable() else repr(text)
 
 
 def _convert(value: Any, annotation: Any, key: str) -> Any:
@@ -118,14 +142,14 @@ def _convert(value: Any, annotation: Any, key: str) -> Any:
         value = _convert(value, base, key)
         for extra in extras:
             if isinstance(extra, Range) and value is not None and value not in extra:
-                raise ConfigError(f"{key}: expected {_describe(base)} {extra}, got {value!r}")
+                raise ConfigError(f"{key}: expected {_describe(base)} {extra}, got {_shown(value)}")
         return value
     if origin in (Union, types.UnionType):
         return _convert_union(value, annotation, key)
     if origin is Literal:
         if value not in get_args(annotation):
             hint = nearest(value, get_args(annotation)) if isinstance(value, str) else ""
-            raise ConfigError(f"{key}: expected {_describe(annotation)}, got {value!r}{hint}")
+            raise ConfigError(f"{key}: expected {_describe(annotation)}, got {_shown(value)}{hint}")
         return value
     if origin is tuple:
         if isinstance(value, str) or not isinstance(value, Iterable):
@@ -136,17 +160,19 @@ def _convert(value: Any, annotation: Any, key: str) -> Any:
         if not isinstance(value, Mapping):
             raise _refuse(key, value, annotation)
         item = get_args(annotation)[1]
-        return {str(k): _convert(v, item, f"{key}.{k}") for k, v in value.items()}
+        return {str(k): _convert(v, item, f"{key}.{_key(k)}") for k, v in value.items()}
     if isinstance(annotation, type) and is_dataclass(annotation):
         if isinstance(value, annotation):
             return value
         return from_mapping(annotation, value, key)
     if annotation is float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
             raise _refuse(key, value, annotation)
         return float(value)
     if annotation is int:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1 != 0:
+            raise _refuse(key, value, annotation)
+        if abs(value) > WHOLE_MAX:
             raise _refuse(key, value, annotation)
         return int(value)
     if not isinstance(value, annotation):
@@ -163,8 +189,8 @@ def _convert_union(value: Any, annotation: Any, key: str) -> Any:
         if "kind" not in value:
             raise ConfigError(f"{key}: missing key 'kind'; valid kinds: {', '.join(sorted(records))}")
         kind = value["kind"]
-        if kind not in records:
-            raise ConfigError(f"{key}.kind: unknown kind {kind!r}{nearest(kind, records)}")
+        if not isinstance(kind, str) or kind not in records:
+            raise ConfigError(f"{key}.kind: unknown kind {_shown(kind)}{nearest(_shown(kind), records)}")
         return from_mapping(records[kind], {k: v for k, v in value.items() if k != "kind"}, key)
     if isinstance(value, tuple(m for m in members if isinstance(m, type) and is_dataclass(m))):
         return value
@@ -185,11 +211,11 @@ def from_mapping(cls: type[T], source: Any, where: str = "") -> T:
     """
     prefix = f"{where}." if where and not where.endswith(": ") else where
     if not isinstance(source, Mapping):
-        raise ConfigError(f"{where.rstrip(': ') or cls.__name__}: expected a mapping of keys, got {source!r}"[:200])
+        raise ConfigError(f"{where.rstrip(': ') or cls.__name__}: expected a mapping of keys, got {_shown(source)}")
     valid = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
     for key in source:
         if key not in valid:
-            raise ConfigError(f"{prefix}{key}: unknown key{nearest(str(key), valid)}")
+            raise ConfigError(f"{prefix}{_key(key)}: unknown key{nearest(str(key), valid)}")
     for name, f in valid.items():
         if name not in source and f.default is MISSING and f.default_factory is MISSING:
             expected = _annotations(cls)[name]  # type: ignore[arg-type]  # a class is hashable
@@ -200,15 +226,46 @@ def from_mapping(cls: type[T], source: Any, where: str = "") -> T:
         raise ConfigError(f"{prefix}{error}") from None
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses what YAML itself forbids but PyYAML lets pass: a key given twice, of which the last would win."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    raise ConfigError(f"line {key.start_mark.line + 1}: {_key(key.value)}: key given twice")
+                seen.add((key.tag, key.value))
+        return node
+
+
 def read_yaml(path: Path) -> Any:
-    """The content of a YAML file; :class:`ConfigError` if it cannot be read or parsed."""
+    """The content of a YAML file; :class:`ConfigError` if it cannot be read or parsed, or gives a key twice."""
     try:
         with path.open(encoding="utf-8") as stream:
-            return yaml.safe_load(stream)
+            return yaml.load(stream, _Loader)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, no such date, too many digits
         raise ConfigError(f"{path}: not valid YAML ({' '.join(str(error).split())[:160]})") from None
+
+
+def merge(base: Any, changes: Any) -> Any:
+    """``changes`` on top of ``base``: mappings (and records below them) are merged key by key, all else replaced.
+
+    A mapping of another ``kind``, or one that extends something else, replaces the one below it.
+    """
+    if not isinstance(changes, Mapping):
+        return changes
+    below = to_mapping(base) if is_dataclass(base) else base
+    if not isinstance(below, Mapping) or "extends" in changes:
+        return changes
+    if changes.get("kind", below.get("kind")) != below.get("kind"):
+        return changes
+    return {**below, **{key: merge(below.get(key), value) for key, value in changes.items()}}
 
 
 def to_mapping(record: Any) -> Any:

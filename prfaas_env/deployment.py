@@ -7,11 +7,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from prfaas_env.config import ConfigError, Range, Record, from_mapping, read_yaml
+from prfaas_env.config import ConfigError, Range, Record, from_mapping
+from prfaas_env.extending import FileKind
 from prfaas_env.profiles import NonNegative, Positive, Profile, load_profile
 from prfaas_env.resources import locate
 
-__all__ = ["Deployment", "Link", "LocalCluster", "PrefixCache", "RemoteCluster", "load_deployment"]
+__all__ = [
+    "Deployment",
+    "Link",
+    "LocalCluster",
+    "PrefixCache",
+    "RemoteCluster",
+    "deployment_from_mapping",
+    "load_deployment",
+]
 
 
 @dataclass(frozen=True)
@@ -122,11 +131,28 @@ class Deployment(Record):
         return replace(self, local=replace(self.local, prefill=prefill))
 
 
-def _inline_profiles(plain: Any, beside: Path) -> Any:
-    """Clusters name their profile; put the record in its place. Paths are relative to the naming file."""
-    if not isinstance(plain, Mapping):
+def load_deployment(name_or_path: str | Path) -> Deployment:
+    """A shipped deployment by name, or one's own by path. Raises :class:`ConfigError`."""
+    path = locate("deployments", name_or_path)
+    return from_mapping(Deployment, _FILES.read(path), f"{path}: ")
+
+
+def deployment_from_mapping(plain: Any, where: str, beside: Path) -> Deployment:
+    """A deployment inside a scenario: by name or path, in full, or as changes to another. Raises :class:`ConfigError`.
+
+    Relative paths are looked for in the folder ``beside``.
+    """
+    return from_mapping(Deployment, _FILES.resolved(plain, f"{where}.", beside), where)
+
+
+def anchor_deployment(plain: Any, beside: Path) -> Any:
+    """The plain form with what it names settled: profiles in full, paths relative to the folder ``beside`` absolute."""
+    done = {"extends": plain} if isinstance(plain, str) else plain
+    if not isinstance(done, Mapping):
         return plain
-    done = dict(plain)
+    done = dict(done)
+    if isinstance(done.get("extends"), str) and (beside / done["extends"]).is_file():
+        done["extends"] = str((beside / done["extends"]).resolve())
     for side in ("remote", "local"):
         cluster = done.get(side)
         if isinstance(cluster, Mapping) and isinstance(cluster.get("profile"), str):
@@ -136,12 +162,4 @@ def _inline_profiles(plain: Any, beside: Path) -> Any:
     return done
 
 
-def load_deployment(name_or_path: str | Path) -> Deployment:
-    """A shipped deployment by name, or one's own by path. Raises :class:`ConfigError`."""
-    path = locate("deployments", name_or_path)
-    return deployment_from_mapping(read_yaml(path), f"{path}: ", path.parent)
-
-
-def deployment_from_mapping(plain: Any, where: str, beside: Path) -> Deployment:
-    """A deployment from its plain form, profiles by name; used for files and for deployments inside a scenario."""
-    return from_mapping(Deployment, _inline_profiles(plain, beside), where)
+_FILES = FileKind("deployments", anchor_deployment)

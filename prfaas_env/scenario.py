@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from prfaas_env.config import ConfigError, Range, Record, content_hash, from_mapping, read_yaml, to_mapping
-from prfaas_env.deployment import Deployment, _inline_profiles, deployment_from_mapping
+from prfaas_env.config import ConfigError, Range, Record, content_hash, from_mapping, merge, to_mapping
+from prfaas_env.deployment import Deployment, anchor_deployment, deployment_from_mapping
+from prfaas_env.extending import FileKind
 from prfaas_env.link_process import LinkProcess
 from prfaas_env.processes import Clock
 from prfaas_env.profiles import NonNegative, Positive
@@ -161,7 +162,7 @@ class Scenario(Record):
 def load_scenario(name_or_path: str | Path) -> Scenario:
     """A shipped scenario by name, or one's own by path. Raises :class:`ConfigError`."""
     path = locate("scenarios", name_or_path)
-    return _scenario_from_mapping(_read_extended("scenarios", path), f"{path}: ", path.parent)
+    return _scenario_from_mapping(_FILES.read(path), f"{path}: ", path.parent)
 
 
 def suite(names_or_paths: Iterable[str | Path]) -> tuple[Scenario, ...]:
@@ -183,11 +184,7 @@ def suite_hash(scenarios: Iterable[Scenario]) -> str:
 def _scenario_from_mapping(plain: Any, where: str, beside: Path) -> Scenario:
     """A scenario from its plain form: its deployment by name, by path, in full, or as changes to another."""
     if isinstance(plain, Mapping) and "deployment" in plain:
-        deployment = plain["deployment"]
-        if isinstance(deployment, str):
-            deployment = {"extends": deployment}
-        deployment = _extended("deployments", deployment, beside)
-        plain = {**plain, "deployment": deployment_from_mapping(deployment, f"{where}deployment", beside)}
+        plain = {**plain, "deployment": deployment_from_mapping(plain["deployment"], f"{where}deployment", beside)}
     if isinstance(plain, Mapping) and "nominal" not in plain and (laws := _base_laws(plain)):
         plain = {**plain, "nominal": laws}
     return from_mapping(Scenario, plain, where)
@@ -201,39 +198,17 @@ def _base_laws(plain: Mapping[str, Any]) -> dict[str, Any] | None:
     return {key: workload[key] for key in ("lengths", "output_tokens")}
 
 
-def _read_extended(kind: str, path: Path, trail: tuple[Path, ...] = ()) -> Any:
-    """The mapping in a file, on top of the mapping of the file that it extends."""
-    if path in trail:
-        raise ConfigError(f"{path}: extends: goes in a circle")
-    return _extended(kind, read_yaml(path), path.parent, (*trail, path))
-
-
-def _extended(kind: str, plain: Any, beside: Path, trail: tuple[Path, ...] = ()) -> Any:
-    """``plain`` with its ``extends`` resolved; paths in it are relative to the folder ``beside``."""
-    plain = _inline_profiles(plain, beside) if kind == "deployments" else _anchored(plain, beside)
-    if not isinstance(plain, Mapping) or "extends" not in plain:
-        return plain
-    name = str(plain["extends"])
-    own = beside / name
-    base = _read_extended(kind, locate(kind, own if own.is_file() else name), trail)
-    changes = {key: value for key, value in plain.items() if key != "extends"}
-    return _merge_scenario(base, changes) if kind == "scenarios" else _merge(base, changes)
-
-
 def _anchored(plain: Any, beside: Path) -> Any:
     """A scenario whose relative paths are absolute where they name a file in the folder ``beside``."""
     if not isinstance(plain, Mapping):
         return plain
     done = dict(plain)
-    deployment, workload = done.get("deployment"), done.get("workload")
-    if isinstance(deployment, str) and (beside / deployment).is_file():
-        done["deployment"] = str((beside / deployment).resolve())
-    if (
-        isinstance(workload, Mapping)
-        and isinstance(workload.get("path"), str)
-        and (beside / workload["path"]).is_file()
-    ):
-        done["workload"] = {**workload, "path": str((beside / workload["path"]).resolve())}
+    if "deployment" in done:
+        done["deployment"] = anchor_deployment(done["deployment"], beside)
+    workload = done.get("workload")
+    path = workload.get("path") if isinstance(workload, Mapping) else None
+    if isinstance(path, str) and (beside / path).is_file():
+        done["workload"] = {**done["workload"], "path": str((beside / path).resolve())}
     return done
 
 
@@ -245,27 +220,7 @@ def _merge_scenario(base: Any, changes: Mapping[str, Any]) -> Any:
     for key, rival in (("load", "rate_rps"), ("rate_rps", "load")):
         if changes.get(key) is not None:
             base.pop(rival, None)
-    if isinstance(base.get("deployment"), str) and isinstance(changes.get("deployment"), Mapping):
-        base["deployment"] = {"extends": base["deployment"]}
-    return _merge(base, changes)
+    return merge(base, changes)
 
 
-def _merge(base: Any, changes: Mapping[str, Any]) -> Any:
-    """``changes`` on top of ``base``: mappings are merged key by key, all else replaced.
-
-    A mapping of another ``kind``, or one that extends something else, replaces the one below it.
-    """
-    if not isinstance(base, Mapping):
-        return changes
-    merged = dict(base)
-    for key, value in changes.items():
-        below = merged.get(key)
-        if isinstance(value, Mapping) and isinstance(below, Mapping) and _same_kind(below, value):
-            merged[key] = _merge(below, value)
-        else:
-            merged[key] = value
-    return merged
-
-
-def _same_kind(below: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
-    return "extends" not in value and value.get("kind", below.get("kind")) == below.get("kind")
+_FILES = FileKind("scenarios", _anchored, _merge_scenario)

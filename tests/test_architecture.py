@@ -13,7 +13,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module belongs to the longest prefix that fits. Layers on one line may use each other.
 LAYERS = [
     ["prfaas_env.config"],
-    ["prfaas_env.resources", "prfaas_env.processes", "prfaas_env.profiles", "prfaas_env.deployment"],
+    [
+        "prfaas_env.resources",
+        "prfaas_env.extending",
+        "prfaas_env.processes",
+        "prfaas_env.profiles",
+        "prfaas_env.deployment",
+    ],
     # What is said to an engine and heard from it: plain data, which the closed form and scenarios share.
     ["prfaas_env.simulator.conditions", "prfaas_env.simulator.control"],
     ["prfaas_env.simulator.signals", "prfaas_env.simulator.log"],

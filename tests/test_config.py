@@ -11,7 +11,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prfaas_env.config import ConfigError, Range, Record, content_hash, from_mapping, nearest, read_yaml, to_mapping
+from prfaas_env.config import (
+    ConfigError,
+    Range,
+    Record,
+    content_hash,
+    from_mapping,
+    merge,
+    nearest,
+    read_yaml,
+    to_mapping,
+)
 from prfaas_env.deployment import Deployment, load_deployment
 from prfaas_env.profiles import Profile, load_profile
 from prfaas_env.resources import names
@@ -74,6 +84,14 @@ def test_plain_values_become_what_the_annotation_says() -> None:
             {"beds": [{"kind": "square", "side_m": 11}]},
             "garden.yaml: beds[0].side_m: expected a number > 0 and ≤ 10, got 11.0",
         ),
+        ({"beds": [{"kind": ["disc"]}]}, "garden.yaml: beds[0].kind: unknown kind ['disc']; did you mean 'disc'?"),
+        ({"beds": [{"kind": None}]}, "garden.yaml: beds[0].kind: unknown kind None; valid: disc, square"),
+        ({"soil": ["clay"]}, "garden.yaml: soil: expected one of 'sand', 'clay', got ['clay']"),
+        ({"pond_m": 10**400}, f"garden.yaml: pond_m: expected a number, got 1{'0' * 56}..."),
+        ({"trees": 10**400}, f"garden.yaml: trees: expected a whole number, got 1{'0' * 56}..."),
+        ({"trees": 2.0**63}, "garden.yaml: trees: expected a whole number, got 9.223372036854776e+18"),
+        ({"pond_m": -float("inf")}, "garden.yaml: pond_m: expected a number, got -inf"),
+        ({"two\nlines": 1}, "garden.yaml: 'two\\nlines': unknown key; valid: beds, open, pond_m, soil, trees"),
         ({"soil": "sand", "trees": 4}, "garden.yaml: trees: expected at most 3 on sand"),
     ],
 )
@@ -81,6 +99,11 @@ def test_refusals(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         from_mapping(Garden, GOOD | change, "garden.yaml: ")
     assert str(refused.value) == message
+
+
+def test_a_number_too_long_to_write_out_is_refused_in_one_line() -> None:
+    with pytest.raises(ConfigError, match="trees: expected a whole number, got a number of thousands of digits"):
+        from_mapping(Garden, GOOD | {"trees": 10**5000})
 
 
 @pytest.mark.parametrize("source", [None, 3, "text", [1, 2]])
@@ -97,9 +120,13 @@ def test_a_record_made_in_python_is_held_to_the_same_rules() -> None:
 
 
 scalars = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | st.text(max_size=8)
+scalars |= st.sampled_from([10**400, -(10**400), 2**63, "disc", "square"])
 trees = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=6) | st.sampled_from(["kind", "side_m", "radius_m"]), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -113,6 +140,7 @@ def test_whatever_is_read_it_is_a_record_or_one_line(source: dict[str, Any]) -> 
         message = str(refused)
     if message:
         assert message.startswith("garden.yaml: ")
+        assert len(message.splitlines()) == 1
     else:
         assert from_mapping(Garden, to_mapping(garden)) == garden
 
@@ -124,7 +152,16 @@ def test_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("a: [1, 2", "not valid YAML"), (b"\xff\xfe\x00", "not valid YAML"), (None, "cannot be read")],
+    [
+        ("a: [1, 2", "not valid YAML"),
+        (b"\xff\xfe\x00", "not valid YAML"),
+        ("a: 2026-13-40", "not valid YAML"),
+        ("a: " + "9" * 5000, "not valid YAML"),
+        ("a: " + "[" * 1000, "not valid YAML"),
+        (None, "cannot be read"),
+        ("a: 1\nb: 2\na: 3\n", "line 3: a: key given twice"),
+        ("a:\n  - {b: 1, c: 2, 'b': 1}\n", "line 2: b: key given twice"),
+    ],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, content: str | bytes | None, message: str) -> None:
     path = tmp_path / "broken.yaml"
@@ -133,6 +170,49 @@ def test_files_that_cannot_be_read(tmp_path: Path, content: str | bytes | None, 
     with pytest.raises(ConfigError, match=f"broken.yaml: {message}") as refused:
         read_yaml(path)
     assert "\n" not in str(refused.value)
+
+
+def test_anchors_may_be_merged_and_overridden(tmp_path: Path) -> None:
+    path = tmp_path / "merged.yaml"
+    path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\n")
+    assert read_yaml(path)["b"] == {"x": 1, "y": 3}
+
+
+@pytest.mark.parametrize("number", [".nan", "-.inf", "nan", "inf", "1" + "0" * 400])
+def test_what_is_no_finite_number_is_refused_from_a_file(tmp_path: Path, number: str) -> None:
+    path = tmp_path / "garden.yaml"
+    path.write_text(f"beds: []\npond_m: {number}\n")
+    with pytest.raises(ConfigError, match=r"^garden: pond_m: expected a number, got .{3,60}$"):
+        from_mapping(Garden, read_yaml(path), "garden: ")
+
+
+def test_merging_goes_key_by_key() -> None:
+    base = {"a": 1, "b": {"c": 2, "d": [3, 4]}, "bed": Square(2.0)}
+    assert merge(base, {"b": {"d": [5]}, "e": 6}) == {**base, "b": {"c": 2, "d": [5]}, "e": 6}
+    assert merge(base, {"bed": {"side_m": 3}})["bed"] == {"kind": "square", "side_m": 3}
+    assert merge(base, {"bed": {"kind": "disc", "radius_m": 1}})["bed"] == {"kind": "disc", "radius_m": 1}
+    assert merge(base, {"b": {"extends": "x"}})["b"] == {"extends": "x"}
+    assert merge(base, {"b": None})["b"] is None
+
+
+def test_a_deployment_file_may_extend_another(tmp_path: Path) -> None:
+    (tmp_path / "thin.yaml").write_text("extends: prfaas-pd\nname: thin\nlink: {capacity_gbps: 10}\n")
+    (tmp_path / "deep").mkdir()
+    own = tmp_path / "deep" / "own.yaml"
+    own.write_text("extends: ../thin.yaml\nname: own\nlocal: {profile: {decode: {slots: 8}}}\n")
+    base, deployment = load_deployment("prfaas-pd"), load_deployment(own)
+    assert base.link is not None
+    assert deployment.link == replace(base.link, capacity_gbps=10.0)
+    assert deployment.local.profile == replace(base.local.profile, decode=replace(base.local.profile.decode, slots=8))
+    assert replace(deployment, name=base.name, link=base.link, local=base.local) == base
+    own.write_text("extends: own.yaml\nname: own\n")
+    with pytest.raises(ConfigError, match=r"own.yaml: extends: goes in a circle"):
+        load_deployment(own)
+    own.write_text("extends: prfas-pd\nname: own\n")
+    with pytest.raises(
+        ConfigError, match=r"own.yaml: extends: unknown deployment 'prfas-pd'; did you mean 'prfaas-pd'"
+    ):
+        load_deployment(own)
 
 
 def test_hash_changes_with_any_value_and_with_nothing_else() -> None:

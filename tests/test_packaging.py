@@ -56,6 +56,12 @@ def test_version_has_one_home() -> None:
     assert prfaas_env.__version__ == metadata.version("prfaas_env") == PROJECT["version"]
 
 
+@pytest.mark.parametrize("name", prfaas_env.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    assert getattr(prfaas_env, name) is not None
+    assert name in dir(prfaas_env)
+
+
 def test_requirements_are_pinned_and_installed_as_pinned() -> None:
     pinned = pins()
     groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]

@@ -1,0 +1,47 @@
+"""Files that start from another: ``extends: NAME_OR_PATH`` and, beside it, what is different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prfaas_env.config import ConfigError, merge, read_yaml
+from prfaas_env.resources import locate
+
+__all__ = ["FileKind"]
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """How files of one kind (``deployments``, ``scenarios``) extend each other.
+
+    ``anchor(plain, folder)`` settles what a mapping names relative to the folder of its own file, before mappings from
+    different folders come together; ``merged(base, changes)`` joins two of them.
+    """
+
+    kind: str
+    anchor: Callable[[Any, Path], Any]
+    merged: Callable[[Any, Any], Any] = merge
+
+    def read(self, path: Path, trail: tuple[Path, ...] = ()) -> Any:
+        """The content of a file on top of that of the file it extends. Raises :class:`ConfigError`."""
+        if path.resolve() in trail:
+            raise ConfigError(f"{path}: extends: goes in a circle")
+        return self.resolved(read_yaml(path), f"{path}: ", path.parent, (*trail, path.resolve()))
+
+    def resolved(self, plain: Any, where: str, beside: Path, trail: tuple[Path, ...] = ()) -> Any:
+        """``plain`` with its ``extends`` resolved: a file in the folder ``beside``, else as on the command line.
+
+        Raises :class:`ConfigError`, prefixed with ``where``.
+        """
+        plain = self.anchor(plain, beside)
+        if not isinstance(plain, Mapping) or "extends" not in plain:
+            return plain
+        own = beside / str(plain["extends"])
+        try:
+            base = locate(self.kind, own if own.is_file() else str(plain["extends"]))
+        except ConfigError as error:
+            raise ConfigError(f"{where}extends: {error}") from None
+        return self.merged(self.read(base, trail), {key: value for key, value in plain.items() if key != "extends"})
