@@ -239,7 +239,7 @@ def test_speed_with_drift() -> None:
 
 @pytest.fixture(scope="module")
 def conversations() -> list[RequestStream]:
-    scenario = load_scenario("mooncake-like")
+    scenario = load_scenario("mooncake-like").with_overrides(rate_rps=3.4)  # the rate of the trace
     return [scenario.draw(seed).stream for seed in range(6)]
 
 
@@ -296,7 +296,7 @@ def test_block_ids_have_no_gaps(conversations: list[RequestStream]) -> None:
 
 def test_traffic_is_steady_from_the_start() -> None:
     """Without the warm-up the rate would climb for minutes, as sessions find their later turns."""
-    scenario = load_scenario("mooncake-like")
+    scenario = load_scenario("mooncake-like").with_overrides(rate_rps=3.4)
     early = np.mean([(scenario.draw(seed).stream.arrival_s < 300.0).sum() / 300.0 for seed in range(20)])
     assert early == pytest.approx(3.4, rel=0.06)
 
