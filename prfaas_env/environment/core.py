@@ -85,7 +85,7 @@ class ControlLoop:
         self.weights = reward_weights(reward)
         nominal_arrivals = scenario.lambda_max_rps * scenario.control_step_s
         self.factors = term_factors(scenario.deployment, nominal_arrivals)
-        self._constants = self._constant_facts()
+        self.constants = self._constant_facts()
         self._episode: _Episode | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class ControlLoop:
                     advice.decode_at_present_split_rps,
                 ],
                 [math.sin(angle), math.cos(angle)],
-                self._constants,
+                self.constants,
             ]
         )
         assert len(facts) == len(FACT)

@@ -133,7 +133,7 @@ class OnlineClosedForm:
         self.prior[OUTPUT_TOKENS] = prior_requests * nominal.output_tokens.mean()
         self.ring = np.zeros((max(1, round(window_s / step_s)), WIDTH))
         self.total = self.prior.copy()
-        self._decode_tokens_per_s = local.profile.decode.slots / local.profile.decode.step_s[local.profile.decode.slots]
+        self.decode_tokens_per_s = local.profile.decode.slots / local.profile.decode.step_s[local.profile.decode.slots]
         self._at = 0
 
     def reset(self) -> None:
@@ -170,7 +170,7 @@ class OnlineClosedForm:
             float(deployment.remote.instances) if deployment.remote else 0.0,
             link_gbps * GIGA,
             deployment.layerwise_pipelining,
-            self._decode_tokens_per_s,
+            self.decode_tokens_per_s,
         )
         best = int(np.argmax(np.minimum(solved[PREFILL_RPS], solved[DECODE_RPS])))
         present = min(max(int(n_prefill - self.splits[0]), 0), len(self.splits) - 1)

@@ -237,9 +237,9 @@ def grant(sim: Sim) -> None:
         best = -1
         for i in range(len(sim.decoders)):
             decoder = sim.decoders[i]
-            if decoder.admitting and decoder.free_bytes >= request.reserved_bytes:
-                if best < 0 or decoder.free_bytes > sim.decoders[best].free_bytes:
-                    best = i
+            fits = decoder.admitting and decoder.free_bytes >= request.reserved_bytes
+            if fits and (best < 0 or decoder.free_bytes > sim.decoders[best].free_bytes):
+                best = i
         if best < 0:
             return
         pop_memory(sim)

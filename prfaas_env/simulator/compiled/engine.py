@@ -6,8 +6,7 @@ import numpy as np
 
 from prfaas_env.deployment import Deployment
 from prfaas_env.simulator.compiled import loop
-from prfaas_env.simulator.compiled.handle import address_table
-from prfaas_env.simulator.compiled.state import STATE_FIELDS, Sim, allocate, grown
+from prfaas_env.simulator.compiled.state import SIM, STATE_FIELDS, Sim, allocate, grown
 from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
 from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.log import empty_log
@@ -45,7 +44,7 @@ class CompiledEngine:
         self.stream = stream
         self.sim: Sim = allocate(deployment, stream, capacity, faults, objectives or Objectives(), patience_s, keep_log)
         self.sim.scalars[0]["capacity_next"] = 1
-        self.table = address_table(self.sim)
+        self.table = SIM.table(self.sim)
         self.apply(control or Control(deployment.local.prefill, deployment.threshold_tokens))
 
     @property
@@ -76,8 +75,12 @@ class CompiledEngine:
 
     def _run(self, until_s: float, drain: bool) -> None:
         while loop.advance(self.table, 0, until_s, drain) == loop.RING_FULL:
-            self.sim = grown(self.sim)
-            self.table = address_table(self.sim)
+            self.grow()
+
+    def grow(self) -> None:
+        """Make room for more requests at a time."""
+        self.sim = grown(self.sim)
+        self.table = SIM.table(self.sim)
 
     def measure(self) -> tuple[np.ndarray, np.ndarray]:
         """Signals and length-bin counts since the last call."""
@@ -118,4 +121,4 @@ class CompiledEngine:
                 changed[name] = saved.copy()
         if changed:
             self.sim = self.sim._replace(**changed)
-            self.table = address_table(self.sim)
+            self.table = SIM.table(self.sim)

@@ -48,7 +48,9 @@ def kernel(function: F) -> F:
     """Compile a function of the kernel, to be called from other kernel functions only."""
     # No reference counts (_nrt): kernels allocate nothing, and counting every array of the state would cost more than
     # the work. No wrappers: each would unpack the whole state, and compiling that is what takes the time.
-    return numba.njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return numba.njit(nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
+        function
+    )
 
 
 def small(function: F) -> F:
@@ -63,13 +65,16 @@ def small(function: F) -> F:
     )(function)
 
 
-def entry(function: F) -> F:
-    """Compile a function that Python calls; its machine code, with all that it calls, is kept in the cache."""
+def entry(function: F, *, allocates: bool = False) -> F:
+    """Compile a function that Python calls; its machine code, with all that it calls, is kept in the cache.
+
+    ``allocates``: something that it calls makes arrays.
+    """
     # The cache folder is set only while numba looks at it, so that a user's own functions keep theirs.
     before = numba_config.CACHE_DIR
     numba_config.CACHE_DIR = _FOLDER
     try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)(function)
+        return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=allocates, no_cfunc_wrapper=True)(function)
     finally:
         numba_config.CACHE_DIR = before
 

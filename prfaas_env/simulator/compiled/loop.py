@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from prfaas_env.simulator.compiled.accounts import integrate_decode, integrate_link, integrate_pool, integrate_waiting
-from prfaas_env.simulator.compiled.handle import as_sim
 from prfaas_env.simulator.compiled.jit import entry, kernel
 from prfaas_env.simulator.compiled.life import (
     arrive,
@@ -21,7 +20,7 @@ from prfaas_env.simulator.compiled.link import backlog_bytes, caught_up, set_cap
 from prfaas_env.simulator.compiled.prefill import expected_wait_s
 from prfaas_env.simulator.compiled.queues import slot
 from prfaas_env.simulator.compiled.roles import converted, steer
-from prfaas_env.simulator.compiled.state import FORWARD, LOCAL, REMOTE, REVERSE, Sim
+from prfaas_env.simulator.compiled.state import FORWARD, LOCAL, REMOTE, REVERSE, SIM, Sim
 from prfaas_env.simulator.compiled.timers import (
     CATCH_UP,
     CONVERTED,
@@ -37,6 +36,8 @@ from prfaas_env.simulator.signals import SIGNAL
 __all__ = ["DONE", "RING_FULL", "advance", "advance_run", "apply", "apply_run", "measure", "measure_run", "write_log"]
 
 DONE, RING_FULL = 0, 1
+
+as_sim = SIM.at
 
 
 @kernel

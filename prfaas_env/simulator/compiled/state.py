@@ -14,11 +14,12 @@ import numpy as np
 
 from prfaas_env.deployment import Deployment, PrefixCache
 from prfaas_env.profiles import GIB
+from prfaas_env.simulator.compiled.handle import Field, HandleKind
 from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
 from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS
 from prfaas_env.workload.stream import RequestStream
 
-__all__ = ["LOCAL", "REMOTE", "FIELDS", "STATE_FIELDS", "Field", "Sim", "allocate", "grown", "timer_count"]
+__all__ = ["LOCAL", "REMOTE", "SIM", "STATE_FIELDS", "Sim", "allocate", "grown", "timer_count"]
 
 LOCAL, REMOTE = 0, 1  # rows of the per-cluster arrays; as links: LOCAL → REMOTE is the reverse direction
 FORWARD, REVERSE = 0, 1
@@ -233,7 +234,6 @@ class Sim(NamedTuple):
     log: np.ndarray  # (requests,) LOG, or (0,)
 
 
-
 # What the kernel writes of a request when it leaves; the rest of REQUEST_DTYPE follows from the stream.
 LOG = _record(
     cached_tokens="i8",
@@ -252,14 +252,6 @@ LOG = _record(
     status="i8",
     reject_reason="i8",
 )
-
-
-class Field(NamedTuple):
-    """The type of one array of :class:`Sim`."""
-
-    name: str
-    dtype: np.dtype
-    ndim: int
 
 
 FLOAT, INT = np.dtype(np.float64), np.dtype(np.int64)
@@ -295,6 +287,7 @@ FIELDS: tuple[Field, ...] = (
     Field("log", LOG, 1),
 )
 STATE_FIELDS = Sim._fields[: Sim._fields.index("constants")]
+SIM = HandleKind("SimHandle", FIELDS)
 
 
 def timer_count(local_instances: int, ring: int) -> int:
