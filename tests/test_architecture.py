@@ -29,18 +29,18 @@ LAYERS = [
     ["prfaas_env.simulator"],
     ["prfaas_env.environment"],
     ["prfaas_env.policies", "agents"],
-    ["prfaas_env.evaluation"],
+    ["prfaas_env.evaluation", "prfaas_env.training"],
     ["prfaas_env.cli", "prfaas_env.__main__"],
 ]
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
 
 # Who may import a library; whatever is not named here is free.
 ONLY_IN = {
-    "gymnasium": ("prfaas_env.environment", "agents"),
+    "gymnasium": ("prfaas_env.environment", "prfaas_env.training", "agents"),
     "simpy": ("prfaas_env.simulator.reference",),
     "click": ("prfaas_env.cli", "prfaas_env.__main__"),
-    "stable_baselines3": ("prfaas_env.environment", "agents"),
-    "torch": ("agents",),
+    "stable_baselines3": ("prfaas_env.environment", "prfaas_env.training", "agents"),
+    "torch": ("prfaas_env.training", "agents"),
     "plotly": ("prfaas_env.evaluation", "prfaas_env.cli"),
 }
 
