@@ -1,7 +1,8 @@
-"""Scenarios: a deployment, a workload, a link and objectives, under one name and version.
+"""Scenarios: a deployment, a workload, a link, faults and objectives, under one name and version.
 
 A scenario is data (YAML in ``scenarios/`` or a file of one's own) and everything random in an episode comes from
-:meth:`Scenario.draw`, before the run begins: the same seed gives the same requests and link whatever a policy does.
+:meth:`Scenario.draw`, before the run begins: the same seed gives the same requests, link and faults whatever a policy
+does.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import numpy as np
 from prfaas_env.config import ConfigError, Range, Record, content_hash, from_mapping, merge, to_mapping
 from prfaas_env.deployment import Deployment, anchor_deployment, deployment_from_mapping
 from prfaas_env.extending import FileKind
+from prfaas_env.faults import Faults
 from prfaas_env.link_process import LinkProcess
 from prfaas_env.processes import Clock
-from prfaas_env.profiles import NonNegative, Positive
+from prfaas_env.profiles import NonNegative
 from prfaas_env.resources import locate
-from prfaas_env.simulator.conditions import CapacityTimeline, Objectives
+from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
+from prfaas_env.workload.classes import ServiceClass, check_classes, draw_classes, objectives_of
 from prfaas_env.workload.lengths import NominalWorkload
 from prfaas_env.workload.stream import RequestStream
-from prfaas_env.workload.workload import Workload
+from prfaas_env.workload.workload import SyntheticWorkload, Workload
 
 __all__ = ["Draw", "LoadRange", "Scenario", "load_scenario", "suite", "suite_hash"]
 
@@ -41,27 +44,16 @@ class LoadRange(Record):
             raise ConfigError(f"high: expected at least low {self.low:g}, got {self.high:g}")
 
 
-@dataclass(frozen=True)
-class _ObjectivesCheck(Record):
-    """The ranges of :class:`Objectives`."""
-
-    ttft_s: tuple[Positive, ...]
-    tpot_s: tuple[Positive, ...]
-
-    def check(self) -> None:
-        if not len(self.ttft_s) == len(self.tpot_s) > 0:
-            raise ConfigError("tpot_s: expected as many values as in ttft_s, one a service class, and at least one")
-
-
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One episode's randomness, settled: what arrives, what the link can carry, and where the clock starts.
+    """One episode's randomness, settled: what arrives, what the link can carry, what fails, and where the clock starts.
 
     ``rate_rps`` is the mean rate that was drawn (before diurnal and other factors), ``None`` for a trace.
     """
 
     stream: RequestStream
     capacity: CapacityTimeline | None
+    faults: FaultTimeline
     clock: Clock
     rate_rps: float | None
 
@@ -73,7 +65,8 @@ class Scenario(Record):
     ``load`` is the mean rate as a share of Λ_max of this deployment under the nominal workload (closed form, Eqs. 6–8):
     a number, a list to choose from in each episode, or a range ``{low, high}``; ``rate_rps`` says the rate outright.
     ``nominal`` is what an operator reckons with when he solves the closed form: the law of *uncached* input lengths and
-    that of outputs. It defaults to the workload's base law where that is the same thing.
+    that of outputs. It defaults to the workload's base laws where that is the same thing.
+    With ``classes`` the requests are divided among service classes, and ``objectives`` are theirs, in their order.
     """
 
     name: str
@@ -88,7 +81,9 @@ class Scenario(Record):
     rate_rps: NonNegative | None = None
     link: LinkProcess = field(default_factory=LinkProcess)
     clock: Clock = field(default_factory=Clock)
+    faults: Faults = field(default_factory=Faults)
     objectives: Objectives = field(default_factory=Objectives)
+    classes: tuple[ServiceClass, ...] = ()
     horizon_s: Annotated[float, Range(gt=0, le=7 * 86_400)] = 3600.0
     control_step_s: Annotated[float, Range(ge=1, le=300)] = 10.0
     notes: str = ""
@@ -102,8 +97,27 @@ class Scenario(Record):
             raise ConfigError(f"{given[0]}: expected none, a trace has its own rate (scale it by workload.rate_scale)")
         if self.load == ():
             raise ConfigError("load: expected at least one value to choose from")
-        checked = from_mapping(_ObjectivesCheck, to_mapping(self.objectives), "objectives")
-        object.__setattr__(self, "objectives", Objectives(checked.ttft_s, checked.tpot_s))
+        if self.classes:
+            self._check_classes()
+        remote = self.deployment.remote.instances if self.deployment.remote else 0
+        try:
+            self.faults.check_instances(remote, self.deployment.local.instances)
+        except ConfigError as error:
+            raise ConfigError(f"faults.{error}") from None
+
+    def _check_classes(self) -> None:
+        check_classes(self.classes)
+        if not isinstance(self.workload, SyntheticWorkload):
+            raise ConfigError("classes: expected none: a trace does not tell service classes apart")
+        for k, one in enumerate(self.classes):
+            try:
+                one.workload(self.workload)
+            except ConfigError as error:
+                raise ConfigError(f"classes[{k}]: {error}") from None
+        own = objectives_of(self.classes)
+        if self.objectives not in (own, Objectives()):
+            raise ConfigError("objectives: expected none: each of the classes has its own")
+        object.__setattr__(self, "objectives", own)
 
     @cached_property
     def hash(self) -> str:
@@ -123,16 +137,20 @@ class Scenario(Record):
         """Settle everything random of one episode. Requests end at ``horizon_s``; what is in the system then drains.
 
         ``seed`` is a number, or the generator of an environment (``self.np_random``), which is only spawned from.
-        Load, clock, workload and link draw from generators of their own (append to that list, never insert).
+        Load, clock, workload, link and faults draw from generators of their own (append to that list, never insert).
         """
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
-        load_rng, clock_rng, workload_rng, link_rng = rng.spawn(4)
+        load_rng, clock_rng, workload_rng, link_rng, faults_rng = rng.spawn(5)
         clock = self.clock.started(clock_rng)
         rate_rps = self._draw_rate(load_rng)
-        stream = self.workload.draw(workload_rng, self.horizon_s, rate_rps, clock)
-        link = self.deployment.link
-        capacity = self.link.draw(link_rng, link.capacity_gbps, self.horizon_s) if link else None
-        return Draw(stream, capacity, clock, rate_rps)
+        if self.classes and isinstance(self.workload, SyntheticWorkload):
+            stream = draw_classes(self.classes, self.workload, workload_rng, self.horizon_s, rate_rps, clock)
+        else:
+            stream = self.workload.draw(workload_rng, self.horizon_s, rate_rps, clock)
+        link, remote, local = self.deployment.link, self.deployment.remote, self.deployment.local
+        capacity = self.link.draw(link_rng, link.capacity_gbps, self.horizon_s, clock) if link else None
+        faults = self.faults.draw(faults_rng, self.horizon_s, remote.instances if remote else 0, local.instances)
+        return Draw(stream, capacity, faults, clock, rate_rps)
 
     def _draw_rate(self, rng: np.random.Generator) -> float | None:
         if not self.workload.needs_rate:
@@ -191,11 +209,23 @@ def _scenario_from_mapping(plain: Any, where: str, beside: Path) -> Scenario:
 
 
 def _base_laws(plain: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The nominal workload of a scenario that states none: the laws of its workload."""
-    workload = plain.get("workload")
+    """The nominal workload of a scenario that states none: the laws of its workload, those of classes mixed by share.
+
+    ``None`` where it cannot be told from them: a trace, or sessions, whose prompts are cached in part.
+    """
+    workload, classes = plain.get("workload"), plain.get("classes") or []
     if not isinstance(workload, Mapping) or not {"lengths", "output_tokens"} <= workload.keys():
         return None
-    return {key: workload[key] for key in ("lengths", "output_tokens")}
+    if not isinstance(classes, list) or not all(isinstance(c, Mapping) and "share" in c for c in classes):
+        classes = []  # refused when the classes are read
+    if any(own.get("sessions") for own in (workload, *classes)):
+        return None
+    if not classes:
+        return {key: workload[key] for key in ("lengths", "output_tokens")}
+    return {
+        key: {"kind": "mixture", "parts": [{"weight": c["share"], "law": c.get(key) or workload[key]} for c in classes]}
+        for key in ("lengths", "output_tokens")
+    }
 
 
 def _anchored(plain: Any, beside: Path) -> Any:
@@ -213,13 +243,14 @@ def _anchored(plain: Any, beside: Path) -> Any:
 
 
 def _merge_scenario(base: Any, changes: Mapping[str, Any]) -> Any:
-    """Scenario mappings merged; naming a rate replaces a load, and the other way round."""
+    """Scenario mappings merged; naming a rate replaces a load, classes replace objectives, and the other way round."""
     if not isinstance(base, Mapping):
         return base
     base = dict(base)
-    for key, rival in (("load", "rate_rps"), ("rate_rps", "load")):
-        if changes.get(key) is not None:
-            base.pop(rival, None)
+    for one, other in (("load", "rate_rps"), ("objectives", "classes")):
+        for key, rival in ((one, other), (other, one)):
+            if changes.get(key) is not None:
+                base.pop(rival, None)
     return merge(base, changes)
 
 

@@ -23,7 +23,7 @@ LAYERS = [
     # What is said to an engine and heard from it: plain data, which the closed form and scenarios share.
     ["prfaas_env.simulator.conditions", "prfaas_env.simulator.control"],
     ["prfaas_env.simulator.signals", "prfaas_env.simulator.log"],
-    ["prfaas_env.workload", "prfaas_env.link_process"],
+    ["prfaas_env.workload", "prfaas_env.link_process", "prfaas_env.faults"],
     ["prfaas_env.theory"],
     ["prfaas_env.scenario"],
     ["prfaas_env.simulator"],

@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prfaas_env.config import ConfigError, from_mapping
+from prfaas_env.config import ConfigError
 from prfaas_env.deployment import load_deployment
-from prfaas_env.link_process import LinkProcess
 from prfaas_env.resources import names
 from prfaas_env.scenario import Draw, Scenario, load_scenario, suite, suite_hash
-from prfaas_env.simulator.conditions import CapacityTimeline
 from prfaas_env.theory.plan import plan
 from prfaas_env.workload.lengths import NominalWorkload, TruncatedLogNormal
 from prfaas_env.workload.traces import TraceWorkload
 from prfaas_env.workload.workload import SyntheticWorkload
 
 SAMPLE = Path(__file__).parent / "data" / "mooncake_sample.jsonl"
+
+
+LINKS = ("link-shared", "link-collapse", "link-outage")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def paper() -> Scenario:
 def same(a: Draw, b: Draw) -> bool:
     streams = all(
         np.array_equal(getattr(a.stream, name), getattr(b.stream, name))
-        for name in ("arrival_s", "input_tokens", "output_tokens", "block_hashes")
+        for name in ("arrival_s", "input_tokens", "output_tokens", "service_class", "block_hashes")
     )
     return streams and a.clock == b.clock and a.rate_rps == b.rate_rps
 
@@ -40,7 +41,8 @@ def same(a: Draw, b: Draw) -> bool:
 
 def test_the_shipped_scenarios() -> None:
     assert {f"paper-stationary{tail}" for tail in ("", "-50", "-80", "-95")} < set(names("scenarios"))
-    assert {"drift-mix", "mooncake-like", "mooncake-conversation"} < set(names("scenarios"))
+    assert {"drift-mix", "mooncake-like", "mooncake-conversation", "prefix-skew"} < set(names("scenarios"))
+    assert {"link-shared", "link-collapse", "link-outage", "node-failures", "multi-tenant"} < set(names("scenarios"))
 
 
 @pytest.mark.parametrize("name", names("scenarios"))
@@ -55,7 +57,9 @@ def test_every_scenario_draws_what_its_seed_says(name: str) -> None:
     assert 1000 < len(a.stream) < 100_000
     assert a.stream.arrival_s[-1] < scenario.horizon_s
     assert a.capacity is not None
-    assert a.capacity.gbps.tolist() == [100.0]
+    assert again.capacity is not None
+    assert np.array_equal(a.capacity.gbps, again.capacity.gbps)
+    assert np.array_equal(a.faults.times_s, again.faults.times_s)
 
 
 def test_an_environments_generator_draws_the_same_as_its_seed(paper: Scenario) -> None:
@@ -109,6 +113,24 @@ def test_mooncake_like_is_loaded_as_it_says() -> None:
     assert scenario.draw(0).rate_rps == pytest.approx(2.0 * 3.4, rel=0.01)
 
 
+def test_links_are_as_scarce_as_they_say() -> None:
+    """What is left for KV: 20 Gbps less .2 to .6; collapses to a twentieth; a link that is down for minutes."""
+    seeds = range(60)
+    scenarios = {name: load_scenario(name).with_overrides(rate_rps=0.0) for name in LINKS}
+    draws = {name: [scenario.draw(seed).capacity for seed in seeds] for name, scenario in scenarios.items()}
+    lows = {name: np.array([link.gbps.min() for link in drawn if link]) for name, drawn in draws.items()}
+    assert 4.0 < lows["link-shared"].min() < np.median(lows["link-shared"]) < 8.0
+    assert 0.6 < (lows["link-collapse"] < 12.0).mean() < 0.95
+    assert (lows["link-collapse"] > 0.0).all()
+    assert 0.75 < (lows["link-outage"] == 0.0).mean() < 1.0
+
+
+def test_nodes_fail_as_often_as_said() -> None:
+    scenario = load_scenario("node-failures")
+    failures = [(~scenario.draw(seed).faults.up).sum() for seed in range(100)]
+    assert np.mean(failures) == pytest.approx(4.0, rel=0.15)  # one a quarter of an hour, and those that begin down
+
+
 def test_mooncake_conversation_is_loaded_as_it_says() -> None:
     scenario = load_scenario("mooncake-conversation")
     if reason := scenario.workload.missing():
@@ -119,8 +141,8 @@ def test_mooncake_conversation_is_loaded_as_it_says() -> None:
     assert stream.input_tokens.max() == 131_072
 
 
-@pytest.mark.parametrize("name", ["mooncake-like", "mooncake-conversation"])
-def test_mooncake_deployments_start_at_the_operators_plan(name: str) -> None:
+@pytest.mark.parametrize("name", names("scenarios"))
+def test_deployments_start_at_the_operators_plan(name: str) -> None:
     scenario = load_scenario(name)
     best = plan(scenario.deployment, scenario.nominal)
     assert scenario.deployment.local.prefill == best.n_prefill
@@ -160,50 +182,6 @@ def test_no_remote_cluster_no_link(paper: Scenario) -> None:
     alone = paper.with_overrides(deployment="homogeneous-pd", load=0.8)
     assert alone.draw(0).capacity is None
     assert alone.lambda_max_rps == pytest.approx(2.09, abs=0.03)
-
-
-# ---- link processes
-
-
-def timeline(plain: dict, seed: int = 0, horizon_s: float = 3600.0) -> CapacityTimeline:
-    return from_mapping(LinkProcess, plain).draw(np.random.default_rng(seed), 100.0, horizon_s)
-
-
-def test_mean_reverting_capacity() -> None:
-    link = timeline({"capacity": {"kind": "mean-reverting", "cv": 0.07}}, horizon_s=2_000_000.0)
-    assert link.gbps.mean() == pytest.approx(100.0, rel=0.005)
-    assert link.gbps.std() == pytest.approx(7.0, rel=0.05)
-    wild = timeline({"capacity": {"kind": "mean-reverting", "cv": 2.0, "mean_gbps": 20}}, horizon_s=100_000.0)
-    assert wild.gbps.min() == 0.0  # held at 0, never below
-
-
-def test_capacity_trace_with_outages() -> None:
-    link = timeline(
-        {
-            "capacity": {"kind": "trace", "times_s": [0, 100, 200], "gbps": [100, 40, 80]},
-            "outages": [{"start_s": 150, "end_s": 250}, {"start_s": 300, "end_s": 400, "remaining_share": 0.25}],
-        }
-    )
-    assert link.times_s.tolist() == [0, 100, 150, 200, 250, 300, 400]
-    assert link.gbps.tolist() == [100, 40, 0, 0, 80, 20, 80]
-
-
-@pytest.mark.parametrize(
-    ("plain", "message"),
-    [
-        ({"capacity": {"kind": "trace", "times_s": [5], "gbps": [1]}}, "the first at 0 s"),
-        ({"capacity": {"kind": "trace", "times_s": [0, 0], "gbps": [1, 1]}}, "increasing times"),
-        ({"capacity": {"kind": "constnat"}}, "unknown kind 'constnat'; did you mean 'constant'"),
-        ({"outages": [{"start_s": 5, "end_s": 5}]}, r"outages\[0\].end_s: expected later than start_s 5"),
-        (
-            {"outages": [{"start_s": 5, "end_s": 9, "remaining_share": 2}]},
-            "remaining_share: expected a number ≥ 0 and ≤ 1",
-        ),
-    ],
-)
-def test_bad_links_are_refused(plain: dict, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        timeline(plain)
 
 
 # ---- files, overrides, hashes

@@ -107,11 +107,11 @@ class ControlLoop:
             deployment,
             draw.stream,
             capacity=draw.capacity,
+            faults=draw.faults,
             objectives=scenario.objectives,
             control=control,
             patience_s=PATIENCE_S,
         )
-        assert scenario.nominal is not None
         closed_form = OnlineClosedForm(deployment, scenario.nominal, self.window_s, scenario.control_step_s)
         signals, _ = engine.measure()
         advice = closed_form.advise(*_link_and_split(signals))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prfaas_env.config import ConfigError
+from prfaas_env.config import ConfigError, Record
+from prfaas_env.profiles import Positive
 
 __all__ = ["CapacityTimeline", "FaultTimeline", "Objectives"]
 
@@ -77,8 +78,12 @@ class FaultTimeline:
 
 
 @dataclass(frozen=True)
-class Objectives:
+class Objectives(Record):
     """TTFT and TPOT objectives in seconds, one entry a service class."""
 
-    ttft_s: tuple[float, ...] = (10.0,)
-    tpot_s: tuple[float, ...] = (0.05,)
+    ttft_s: tuple[Positive, ...] = (10.0,)
+    tpot_s: tuple[Positive, ...] = (0.05,)
+
+    def check(self) -> None:
+        if not len(self.ttft_s) == len(self.tpot_s) > 0:
+            raise ConfigError("tpot_s: expected as many values as in ttft_s, one a service class, and at least one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,7 +17,9 @@ from prfaas_env.workload.sessions import Sessions
 from prfaas_env.workload.stream import RequestStream
 from prfaas_env.workload.traces import TraceWorkload
 
-__all__ = ["SyntheticWorkload", "Workload"]
+__all__ = ["GENERATORS", "SyntheticWorkload", "Workload"]
+
+GENERATORS = 5  # for arrivals, drift, inputs, outputs and turns
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,15 @@ class SyntheticWorkload(Record):
         insert), so that changing one leaves the numbers of the others as they were.
         """
         clock = clock or Clock()
-        rate, arrivals, drift, inputs, outputs, turns = rng.spawn(6)
+        rate, *others = rng.spawn(1 + GENERATORS)
         rates_rps = (rate_rps or 0.0) * self.arrivals.rate_factor(rate, horizon_s, clock)
+        return self.requests(others, rates_rps, horizon_s, clock)
+
+    def requests(
+        self, rngs: Sequence[np.random.Generator], rates_rps: np.ndarray, horizon_s: float, clock: Clock
+    ) -> RequestStream:
+        """The requests of ``[0, horizon_s)`` at a rate for each second; ``rngs`` are ``GENERATORS`` generators."""
+        arrivals, drift, inputs, outputs, turns = rngs
         if self.sessions is None:
             arrival_s = poisson_times(arrivals, rates_rps, 0.0, horizon_s)
             input_tokens = self._inputs(inputs, drift, arrival_s, horizon_s, clock)
