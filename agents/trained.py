@@ -2,7 +2,7 @@
 
 ``model.json`` beside ``model.zip``::
 
-    {"algorithm": "PPO", "action": "residual", "observation": "<layout hash>"}
+    {"algorithm": "PPO", "action": "residual", "observation": "<layout hash>", "training": {…}}
 
 The card is checked before the model is loaded: a model for another layout of the observation would read every component
 as something else.
@@ -11,7 +11,8 @@ as something else.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,12 @@ __all__ = ["ModelCard", "Trained"]
 
 @dataclass(frozen=True)
 class ModelCard(Record):
-    """What must be known of a model before it can act."""
+    """What must be known of a model before it can act; ``training`` says where it comes from (``train.py``)."""
 
     algorithm: str
     action: ActionName
     observation: str
+    training: Mapping[str, Any] = field(default_factory=dict)
     notes: str = ""
 
     @classmethod

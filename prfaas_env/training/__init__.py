@@ -1,0 +1,1 @@
+"""Training of policies with Stable-Baselines3 (extra ``train``); nothing else of the package imports this."""

@@ -1,0 +1,155 @@
+"""What happens beside the learning: figures for TensorBoard, checkpoints with validation, progress, an orderly stop."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecNormalize
+
+from prfaas_env.environment.observation import decode
+from prfaas_env.environment.reward import TERMS
+from prfaas_env.scenario import Scenario
+from prfaas_env.training.folder import RunFolder
+from prfaas_env.training.model import save_actor, save_state
+from prfaas_env.training.validation import Stopped, Validator
+
+__all__ = ["Figures", "Milestones", "Pace"]
+
+_SYSTEM = ("n_prefill", "ttft_mean_s", "egress_gbps", "price_s")
+_OBSERVED = ("load", "link_utilisation", "link_backlog", "remote_queue", "local_queue", "decode_queue", "waiting")
+_SAMPLES = 6
+"""Steps of a rollout whose observations are decoded: that takes longer than a step."""
+
+
+class Figures(BaseCallback):
+    """Means over each rollout of what the system did, of the reward's terms, and of the correction that was made."""
+
+    def _on_rollout_start(self) -> None:
+        self._steps: dict[str, list[np.ndarray]] = defaultdict(list)
+
+    def _on_step(self) -> bool:
+        environments = self.training_env
+        assert isinstance(environments, VecNormalize)
+        infos = environments.unwrapped.last_infos
+        for name in (*(term.name for term in TERMS), *_SYSTEM, "threshold_tokens"):
+            self._steps[name].append(infos[name])
+        self._steps["total"].append(environments.get_original_reward())
+        return True
+
+    def _on_rollout_end(self) -> None:
+        steps = {name: np.array(values) for name, values in self._steps.items()}
+        threshold = steps.pop("threshold_tokens")
+        for name, values in steps.items():
+            self.logger.record(f"{'system' if name in _SYSTEM else 'reward'}/{name}", float(values.mean()))
+        moving = threshold[np.isfinite(threshold) & (threshold > 0.0)]  # neither all local nor all remote
+        if len(moving):
+            self.logger.record("system/threshold_tokens_geometric", float(np.exp(np.log(moving).mean())))
+        buffer = self.locals["rollout_buffer"]
+        observations = buffer.observations[:: max(1, len(buffer.observations) // _SAMPLES)]
+        observations = observations.reshape(-1, observations.shape[-1])
+        decoded = [decode(row) for row in observations]
+        for name in _OBSERVED:
+            self.logger.record(f"system/{name}", float(np.mean([row[name] for row in decoded])))
+        corrections, _ = self.model.predict(observations, deterministic=True)
+        for name, values in zip(("route", "split"), corrections.T, strict=True):
+            self.logger.record(f"correction/{name}_mean", float(values.mean()))
+            self.logger.record(f"correction/{name}_size", float(np.abs(values).mean()))
+        self.logger.record("correction/clipped_share", float((np.abs(buffer.actions) > 1.0).mean()))
+
+
+class Milestones(BaseCallback):
+    """A checkpoint and its validation before the first rollout, then whenever ``checkpoint_every`` steps are learnt.
+
+    The best model so far becomes the one that the run's folder offers to act.
+    """
+
+    def __init__(
+        self, folder: RunFolder, scenarios: Sequence[Scenario], validator: Validator, console: Console
+    ) -> None:
+        super().__init__()
+        self._folder, self._scenarios = folder, scenarios
+        self._validator, self._console = validator, console
+        self._next = 0
+
+    def _on_training_start(self) -> None:
+        if self.num_timesteps:  # resumed from a checkpoint
+            self._next = self._after(self.num_timesteps)
+
+    def _after(self, steps: int) -> int:
+        every = self._folder.settings.checkpoint_every
+        return (steps // every + 1) * every
+
+    def _on_rollout_start(self) -> None:
+        if self.num_timesteps >= self._next:
+            self._next = self._after(self.num_timesteps)
+            self.reached()
+
+    def _on_step(self) -> bool:
+        return True
+
+    def keep(self, steps: int) -> None:
+        """A checkpoint of what ``steps`` steps have taught."""
+        self.model.num_timesteps = steps
+        environments = self.training_env
+        assert isinstance(environments, VecNormalize)
+        card = self._folder.card(steps, self._scenarios)
+        save_state(self.model, environments, self._folder.checkpoint(steps), card)
+        self._folder.drop_old_checkpoints()
+
+    def reached(self) -> None:
+        """Keep and validate the model as it is now."""
+        steps = self.model.num_timesteps
+        self.keep(steps)
+        try:
+            line = self._validator(self.model).line(steps)
+        except Stopped:
+            return
+        best = min((float(row["objective_ratio"]) for row in self._folder.validations()), default=math.inf)
+        if not line["objective_ratio"] >= best:  # NaN, where nothing arrived, is no reason to have no model
+            save_actor(self.model, self._folder.path, self._folder.card(steps, self._scenarios))
+        self._folder.add_validation(line)
+        for name, value in line.items():
+            if name != "timesteps":
+                self.logger.record(f"validation/{name}", value)
+        self.logger.dump(steps)
+        self._console.print(
+            f"{steps:>11,} steps: {self._folder.settings.reward} {line['objective_ratio']:.3f} of the zero action's, "
+            f"better in {100 * line['objective_wins']:.0f} % of {line['pairs']}",
+            highlight=False,
+        )
+
+
+class Pace(BaseCallback):
+    """A progress bar, and the end of the run when ``stop`` says so.
+
+    A rollout that is cut short is not learnt from; ``learnt_steps`` does not count it.
+    """
+
+    def __init__(self, timesteps: int, console: Console, stop: Callable[[], bool]) -> None:
+        super().__init__()
+        self._progress = Progress(console=console)
+        self._bar = self._progress.add_task("Preparing (compiles what is new)", total=None)
+        self._progress.start()
+        self._total, self._stop = timesteps, stop
+        self.learnt_steps = 0
+        self.cut_short = False
+
+    def _on_training_start(self) -> None:
+        self._progress.update(self._bar, description="Training", total=self._total, completed=self.num_timesteps)
+
+    def _on_rollout_start(self) -> None:
+        self.learnt_steps = self.num_timesteps
+
+    def _on_step(self) -> bool:
+        self._progress.update(self._bar, completed=self.num_timesteps)
+        self.cut_short = self._stop()
+        return not self.cut_short
+
+    def close(self) -> None:
+        self._progress.stop()

@@ -1,0 +1,186 @@
+"""The folder of a run: what it was asked for and by which code, its checkpoints, its best model, its validations.
+
+::
+
+    config.yaml              settings, versions, hashes of scenarios and observation, git commit, every command
+    model.zip, model.json    the best model by validation, a policy for evaluate.py
+    validation.csv           one line a checkpoint: model against zero action
+    checkpoints/000250000/   model with optimiser, card, reward statistics: what --resume goes on from
+    tensorboard/             curves
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import prfaas_env
+from prfaas_env.config import ConfigError, from_mapping, read_yaml, to_mapping
+from prfaas_env.environment.observation import layout_hash
+from prfaas_env.evaluation.results import prepare_folder, write_atomically
+from prfaas_env.scenario import Scenario, suite_hash
+from prfaas_env.training.settings import Settings
+
+__all__ = ["RunFolder"]
+
+_PACKAGES = ("gymnasium", "numba", "numpy", "stable_baselines3", "torch")
+_EXTENDABLE = {"timesteps"}
+"""Settings that a resumed run may change; the learning rate then falls to 0 at the new last step."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder and the settings of the run in it."""
+
+    path: Path
+    settings: Settings
+
+    # --- beginning and going on ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def begin(cls, path: Path, settings: Settings, scenarios: Sequence[Scenario], command: str) -> RunFolder:
+        """A new run. Raises :class:`ConfigError` if the folder holds anything, or cannot be written into."""
+        if path.is_dir() and any(path.iterdir()):
+            raise ConfigError(f"{path}: not empty; name another folder, or go on with --resume {path}")
+        prepare_folder(path)
+        folder = cls(path, settings)
+        folder._write_config(_origin(scenarios), [command])
+        return folder
+
+    @classmethod
+    def read(cls, path: Path, given: Mapping[str, Any]) -> RunFolder:
+        """A run that is to go on; ``given`` are the settings named anew.
+
+        Raises :class:`ConfigError` if it is no run, if ``given`` would make it a different one, or if it has no steps
+        left.
+        """
+        where = path / "config.yaml"
+        config = read_yaml(where)
+        if not isinstance(config, Mapping) or not {"settings", "origin", "commands"} <= config.keys():
+            raise ConfigError(f"{where}: expected the keys settings, origin and commands, as train.py writes them")
+        was = from_mapping(Settings, config["settings"], f"{where}: settings.")
+        settings = from_mapping(Settings, {**to_mapping(was), **given})
+        for key in given:
+            if getattr(settings, key) != getattr(was, key) and key not in _EXTENDABLE:
+                raise ConfigError(f"{key}: a resumed run keeps {getattr(was, key)!r}, got {getattr(settings, key)!r}")
+        folder = cls(path, settings)
+        if folder.steps >= settings.timesteps:
+            raise ConfigError(f"{path}: has its {folder.steps} steps already; name more --timesteps to go on")
+        return folder
+
+    def copied_to(self, path: Path) -> RunFolder:
+        """The same run in another folder, which must be empty; the old one is left as it is."""
+        if path.is_dir() and any(path.iterdir()):
+            raise ConfigError(f"{path}: not empty; a resumed run goes on in its own folder, or in an empty one")
+        prepare_folder(path)
+        shutil.copytree(self.path, path, dirs_exist_ok=True)
+        return RunFolder(path, self.settings)
+
+    def go_on(self, scenarios: Sequence[Scenario], command: str) -> None:
+        """Write down that the run goes on. Raises :class:`ConfigError` if its scenarios are not what they were."""
+        config = read_yaml(self.path / "config.yaml")
+        was, now = config["origin"]["suite_hash"], suite_hash(scenarios)
+        if was != now:
+            raise ConfigError(f"{self.path}: its scenarios have changed since it began (suite {was}, now {now})")
+        self._write_config(config["origin"], [*config["commands"], command])
+
+    def _write_config(self, origin: Mapping[str, Any], commands: Sequence[str]) -> None:
+        content = {"settings": _plain(to_mapping(self.settings)), "origin": origin, "commands": list(commands)}
+        text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+        write_atomically(self.path / "config.yaml", text)
+
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+
+    def checkpoint(self, steps: int) -> Path:
+        return self.path / "checkpoints" / f"{steps:09d}"
+
+    def checkpoints(self) -> list[Path]:
+        """The complete ones, oldest first."""
+        return sorted(p for p in (self.path / "checkpoints").glob("[0-9]*") if p.is_dir())
+
+    @property
+    def steps(self) -> int:
+        """Steps at the newest checkpoint. Raises :class:`ConfigError` if there is none."""
+        if not self.checkpoints():
+            raise ConfigError(f"{self.path}: has no checkpoint to go on from")
+        return int(self.checkpoints()[-1].name)
+
+    def drop_old_checkpoints(self) -> None:
+        for old in self.checkpoints()[: -self.settings.keep_checkpoints]:
+            shutil.rmtree(old)
+
+    def card(self, steps: int, scenarios: Sequence[Scenario]) -> dict[str, Any]:
+        """What must be known of a model of this run (``agents.trained.ModelCard``)."""
+        return {
+            "algorithm": self.settings.algo.upper(),
+            "action": self.settings.action,
+            "observation": layout_hash(),
+            "training": {
+                "timesteps": steps,
+                "of_timesteps": self.settings.timesteps,
+                "seed": self.settings.seed,
+                "reward": self.settings.reward,
+                "scenarios": {scenario.name: scenario.hash for scenario in scenarios},
+                "suite_hash": suite_hash(scenarios),
+                "version": prfaas_env.__version__,
+            },
+        }
+
+    # --- validations --------------------------------------------------------------------------------------------------
+
+    def validations(self) -> list[dict[str, str]]:
+        """The lines of ``validation.csv``, oldest first."""
+        path = self.path / "validation.csv"
+        if not path.is_file():
+            return []
+        with path.open(encoding="utf-8", newline="") as stream:
+            return list(csv.DictReader(stream))
+
+    def add_validation(self, line: Mapping[str, Any]) -> None:
+        """Append a line; a reader sees all of it or nothing."""
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, list(line), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([*self.validations(), line])
+        write_atomically(self.path / "validation.csv", text.getvalue())
+
+
+def _origin(scenarios: Sequence[Scenario]) -> dict[str, Any]:
+    """The code and the data behind a run."""
+    versions = {"prfaas_env": prfaas_env.__version__, "python": platform.python_version()}
+    return {
+        "suite_hash": suite_hash(scenarios),
+        "scenarios": {scenario.name: scenario.hash for scenario in scenarios},
+        "observation": layout_hash(),
+        "versions": versions | {name: version(name) for name in _PACKAGES},
+        "git_commit": _git_commit(),
+    }
+
+
+def _git_commit() -> str | None:
+    """The commit of a checkout, with ``-dirty`` if files differ from it; None elsewhere."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ("git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """As YAML's safe writer takes it: tuples as lists."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

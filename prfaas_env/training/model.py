@@ -1,0 +1,118 @@
+"""The learner: how it starts, and how it is kept on disk, to act or to be trained on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.utils import LinearSchedule
+from stable_baselines3.common.vec_env import VecNormalize
+
+from prfaas_env.config import ConfigError
+from prfaas_env.environment.observation import layout_hash
+from prfaas_env.environment.sb3 import make_sb3_env
+from prfaas_env.scenario import Scenario
+from prfaas_env.training.settings import Settings
+
+__all__ = ["load_state", "new_model", "save_actor", "save_state", "training_environments"]
+
+_MODEL, _CARD, _STATISTICS = "model.zip", "model.json", "reward_statistics.json"
+
+# What acting does not need: the optimiser's memory (emptied below) and the last step of the run.
+_NOT_FOR_ACTING = ("_last_obs", "_last_original_obs", "_last_episode_starts", "ep_info_buffer", "ep_success_buffer")
+
+
+def training_environments(settings: Settings, scenarios: Sequence[Scenario], seed: int) -> VecNormalize:
+    """``n_envs`` copies spread over the scenarios, copy i seeded with ``seed + i``.
+
+    Observations need no statistics, they are in [−1, 1]; rewards are divided by the running deviation of the discounted
+    return, since each kind of reward has its own size.
+    """
+    copies = make_sb3_env(
+        settings.n_envs, seed, scenario=list(scenarios), action=settings.action, reward=settings.reward
+    )
+    return VecNormalize(copies, norm_obs=False, gamma=settings.gamma)
+
+
+def new_model(settings: Settings, environments: VecNormalize) -> PPO:
+    """PPO whose deterministic action is exactly zero whatever it observes: the scheduler itself, uncorrected.
+
+    No seed is handed to PPO, since it would pass it on to the environments, which have seeds of their own
+    (:mod:`prfaas_env.training.seeds`); seed torch before.
+    """
+    model = PPO(
+        "MlpPolicy",
+        environments,
+        learning_rate=LinearSchedule(settings.learning_rate, 0.0, 1.0),
+        n_steps=settings.rollout_steps,
+        batch_size=settings.rollout_size // settings.minibatches,
+        n_epochs=settings.epochs,
+        gamma=settings.gamma,
+        gae_lambda=settings.gae_lambda,
+        clip_range=settings.clip_range,
+        policy_kwargs={"net_arch": list(settings.hidden), "log_std_init": settings.log_std},
+        device="cpu",
+    )
+    with torch.no_grad():
+        model.policy.action_net.weight.zero_()
+        model.policy.action_net.bias.zero_()
+    return model
+
+
+def save_actor(model: PPO, folder: Path, card: dict[str, Any]) -> None:
+    """``model.zip`` and its card in ``folder``, without what only training needs: a policy for ``evaluate.py``."""
+    policy = model.policy
+    kept = policy.optimizer
+    policy.optimizer = policy.optimizer_class(policy.parameters(), lr=0.0, **policy.optimizer_kwargs)
+    try:
+        model.save(folder / f".{_MODEL}", exclude=_NOT_FOR_ACTING)
+    finally:
+        policy.optimizer = kept
+    (folder / f".{_MODEL}").replace(folder / _MODEL)
+    (folder / _CARD).write_text(_json(card), encoding="utf-8")
+
+
+def save_state(model: PPO, environments: VecNormalize, folder: Path, card: dict[str, Any]) -> None:
+    """Make ``folder``, with all that training goes on from: model, optimiser, step count, reward statistics.
+
+    It appears whole or not at all.
+    """
+    unfinished = folder.with_name(f".{folder.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    model.save(unfinished / _MODEL)
+    returns = environments.ret_rms
+    statistics = {"mean": float(returns.mean), "var": float(returns.var), "count": float(returns.count)}
+    (unfinished / _STATISTICS).write_text(_json(statistics), encoding="utf-8")
+    (unfinished / _CARD).write_text(_json(card), encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.replace(folder)
+
+
+def load_state(folder: Path, environments: VecNormalize) -> PPO:
+    """The model that :func:`save_state` kept, on these environments, whose reward statistics are set to what they were.
+
+    Raises :class:`ConfigError` if a file is missing, broken or for another observation.
+    """
+    try:
+        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
+        statistics = json.loads((folder / _STATISTICS).read_text(encoding="utf-8"))
+        for name in ("mean", "var", "count"):
+            setattr(environments.ret_rms, name, statistics[name])
+        observation = card["observation"]
+        if observation != layout_hash():
+            raise ConfigError(f"{folder}: trained on observation layout {observation!r}, this is {layout_hash()!r}")
+        return PPO.load(folder / _MODEL, env=environments, device="cpu")
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{folder}: cannot be resumed from ({' '.join(str(error).split())[:120]})") from None
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,139 @@
+"""A training run from settings to a folder: begun or gone on with, interruptible, the same schedule either way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from prfaas_env.config import ConfigError, from_mapping
+from prfaas_env.scenario import Scenario, suite
+from prfaas_env.training.folder import RunFolder
+from prfaas_env.training.seeds import training_seed
+from prfaas_env.training.settings import Settings
+
+__all__ = ["train"]
+
+
+def train(
+    given: Mapping[str, Any],
+    out: Path | None,
+    resume: Path | None,
+    *,
+    command: str = "",
+    console: Console | None = None,
+) -> Path:
+    """Train by the settings ``given`` in the new folder ``out``, or go on with the run in ``resume``; its folder.
+
+    A resumed run keeps its settings (``timesteps`` may be raised) and goes on in its own folder, or in a copy at
+    ``out``. Everything that can be wrong with the input is found before any work (:class:`ConfigError`). Ctrl-C ends
+    the run in order: what was learnt is kept as a checkpoint, then :class:`KeyboardInterrupt` is raised.
+    """
+    console = console or Console(stderr=True)
+    _need_extra()
+    if "scenarios" in given:
+        given = {**given, "scenarios": [_anchored(name) for name in given["scenarios"]]}
+    if resume is not None:
+        folder = RunFolder.read(resume, given)
+        scenarios = _scenarios(folder.settings)
+        if out is not None and out.resolve() != resume.resolve():
+            folder = folder.copied_to(out)
+        folder.go_on(scenarios, command)
+    elif out is None:
+        raise ConfigError("out: expected a folder for the run (--out)")
+    else:
+        settings = from_mapping(Settings, given)
+        scenarios = _scenarios(settings)
+        folder = RunFolder.begin(out, settings, scenarios, command)
+    for scenario in scenarios:
+        if scenario.split != "train":
+            console.print(
+                f"note: {scenario.name} is meant for {scenario.split}: nothing is held out by evaluating on it",
+                highlight=False,
+            )
+    with _interruptible(console) as interrupted:
+        done = _learn(folder, scenarios, interrupted, console)
+    if not done:
+        console.print(f"interrupted: kept {folder.steps} steps; go on with --resume {folder.path}", highlight=False)
+        raise KeyboardInterrupt
+    return folder.path
+
+
+def _learn(folder: RunFolder, scenarios: Sequence[Scenario], interrupted: threading.Event, console: Console) -> bool:
+    """The run itself, to its last step (True) or until ``interrupted``."""
+    # Before torch is loaded: a second thread only waits here, and a spinning one starves its neighbours.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    import torch
+    from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
+    from stable_baselines3.common.utils import set_random_seed
+
+    from prfaas_env.training.callbacks import Figures, Milestones, Pace
+    from prfaas_env.training.model import load_state, new_model, training_environments
+    from prfaas_env.training.validation import Validator
+
+    settings = folder.settings
+    begun = folder.steps if folder.checkpoints() else 0
+    torch.set_num_threads(1)
+    set_random_seed((settings.seed + begun) % 2**32)
+    pace = Pace(settings.timesteps, console, interrupted.is_set)
+    with ExitStack() as closing:
+        closing.callback(pace.close)
+        environments = training_environments(settings, scenarios, training_seed(settings.seed, begun))
+        closing.callback(environments.close)
+        model = load_state(folder.checkpoint(begun), environments) if begun else new_model(settings, environments)
+        logger = Logger(str(folder.path), [TensorBoardOutputFormat(str(folder.path / "tensorboard"))])
+        closing.callback(logger.close)
+        model.set_logger(logger)
+        validator = Validator(settings, scenarios, interrupted.is_set)
+        milestones = Milestones(folder, scenarios, validator, console)
+        model.learn(settings.timesteps - begun, callback=[pace, milestones, Figures()], reset_num_timesteps=False)
+        if pace.cut_short:
+            milestones.keep(pace.learnt_steps)
+        else:
+            milestones.reached()
+    return not pace.cut_short
+
+
+@contextmanager
+def _interruptible(console: Console) -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets; a second Ctrl-C interrupts at once."""
+    event = threading.Event()
+
+    def first(_signal: int, _frame: Any) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, previous)
+        console.print("stopping after this step …", highlight=False)
+
+    previous = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _scenarios(settings: Settings) -> tuple[Scenario, ...]:
+    """The scenarios of a run; one episode is drawn from each, so that nothing is found out late."""
+    scenarios = suite(settings.scenarios)
+    for scenario in scenarios:
+        scenario.draw(training_seed(settings.seed, 0))
+    return scenarios
+
+
+def _anchored(name: str) -> str:
+    """A scenario by its name, or by a path that holds wherever the run is resumed from."""
+    path = Path(name).expanduser()
+    return str(path.resolve()) if path.is_file() else name
+
+
+def _need_extra() -> None:
+    for module in ("stable_baselines3", "torch", "tensorboard"):
+        if find_spec(module) is None:
+            raise ConfigError(f"training needs {module}: pip install 'prfaas_env[train]'")

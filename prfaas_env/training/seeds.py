@@ -1,0 +1,32 @@
+"""Which seeds are for what: three ranges that cannot meet, so that no figure is measured on what was trained on.
+
+An episode is settled by its seed alone (``Scenario.draw``). ``evaluate.py`` counts up from 0, the best model of a run
+is chosen on seeds from 500,000, and training starts at 1,000,000 with no end.
+"""
+
+from __future__ import annotations
+
+from prfaas_env.config import ConfigError
+
+__all__ = ["FIRST_TRAINING_SEED", "FIRST_VALIDATION_SEED", "RUN_STRIDE", "training_seed", "validation_seeds"]
+
+FIRST_VALIDATION_SEED = 500_000
+FIRST_TRAINING_SEED = 1_000_000
+RUN_STRIDE = 10**10
+"""Distance between the seeds of two runs: more than the steps that any run takes."""
+
+
+def training_seed(run_seed: int, steps: int) -> int:
+    """Seed of the first of the environments that a run starts (or resumes) after ``steps`` steps; copy i adds i.
+
+    A run takes at least one step a copy before it can be resumed, so a resumed run meets new episodes.
+    """
+    return FIRST_TRAINING_SEED + RUN_STRIDE * run_seed + steps
+
+
+def validation_seeds(count: int) -> range:
+    """The seeds on which models of a run are compared. Raises :class:`ConfigError` if they would reach training's."""
+    seeds = range(FIRST_VALIDATION_SEED, FIRST_VALIDATION_SEED + count)
+    if seeds.stop > FIRST_TRAINING_SEED:
+        raise ConfigError(f"validation_seeds: expected at most {FIRST_TRAINING_SEED - FIRST_VALIDATION_SEED}")
+    return seeds

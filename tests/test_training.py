@@ -1,0 +1,359 @@
+"""Training through its command line: what a run leaves behind, how it stops and goes on, what it must never meet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
+pytest.importorskip("tensorboard", reason="needs the extra 'train'")
+
+import evaluate
+import train as command_line
+from prfaas_env.cli.errors import BAD_INPUT, INTERRUPTED, run
+from prfaas_env.config import ConfigError
+from prfaas_env.environment.observation import layout_hash
+from prfaas_env.environment.reward import REWARDS
+from prfaas_env.evaluation.simulate import simulate
+from prfaas_env.policies import load_policy
+from prfaas_env.scenario import Scenario, load_scenario, suite_hash
+from prfaas_env.training.seeds import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, training_seed, validation_seeds
+from prfaas_env.training.settings import Settings
+from prfaas_env.training.validation import OBJECTIVES, Validator
+
+ROOT = Path(__file__).resolve().parent.parent
+ROLLOUT = 4 * 10  # steps: copies × rollout_steps
+FULL = 4 * ROLLOUT
+SMALL = {"--n-envs": "4", "--seed": "3", "--timesteps": str(FULL)}
+SMALLER = ("rollout_steps=10", "minibatches=4", f"checkpoint_every={ROLLOUT}", "validation_seeds=2")
+
+
+def call(*arguments: str | Path) -> int:
+    """``train.py`` with these arguments, in this process; its exit code."""
+    with pytest.raises(SystemExit) as exit_:
+        run(command_line.main, [str(argument) for argument in arguments])
+    assert isinstance(exit_.value.code, int)
+    return exit_.value.code
+
+
+def small(scenarios: str, out: Path) -> list[str]:
+    pairs = {"--algo": "ppo", "--scenario": scenarios, "--out": str(out), **SMALL}
+    return [part for pair in pairs.items() for part in pair] + [x for more in SMALLER for x in ("--set", more)]
+
+
+def steps_kept(out: Path) -> list[int]:
+    return sorted(int(path.name) for path in (out / "checkpoints").iterdir())
+
+
+def validations(out: Path) -> list[dict[str, float]]:
+    with (out / "validation.csv").open(encoding="utf-8") as stream:
+        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(stream)]
+
+
+def curves(out: Path) -> dict[str, dict[int, float]]:
+    """Every scalar of a run's TensorBoard: {name: {step: value}}."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator = EventAccumulator(str(out / "tensorboard"))
+    accumulator.Reload()
+    return {
+        name: {event.step: event.value for event in accumulator.Scalars(name)} for name in accumulator.Tags()["scalars"]
+    }
+
+
+def weights(model: Path) -> dict[str, np.ndarray]:
+    from stable_baselines3 import PPO
+
+    return {name: value.numpy() for name, value in PPO.load(model, device="cpu").policy.state_dict().items()}
+
+
+@pytest.fixture(scope="module")
+def scenarios(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two short scenarios, as ``--scenario`` takes them."""
+    folder = tmp_path_factory.mktemp("scenarios")
+    short = "split: train, horizon_s: 120, control_step_s: 20"
+    (folder / "drifting.yaml").write_text(f"{{name: drifting, extends: drift-mix, {short}}}")
+    (folder / "steady.yaml").write_text(f"{{name: steady, extends: paper-stationary, {short}}}")
+    return f"{folder}/drifting.yaml,{folder}/steady.yaml"
+
+
+@pytest.fixture(scope="module")
+def finished(scenarios: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole run."""
+    out = tmp_path_factory.mktemp("run") / "finished"
+    assert call(*small(scenarios, out)) == 0
+    return out
+
+
+# --- what a run leaves behind -----------------------------------------------------------------------------------------
+
+
+def test_the_folder_says_all_that_is_needed_to_repeat_the_run(finished: Path, scenarios: str) -> None:
+    config = yaml.safe_load((finished / "config.yaml").read_text(encoding="utf-8"))
+    assert config["settings"]["scenarios"] == scenarios.split(",")
+    assert (config["settings"]["seed"], config["settings"]["timesteps"]) == (3, FULL)
+    assert set(config["settings"]) == set(Settings.__dataclass_fields__)
+    origin = config["origin"]
+    assert origin["suite_hash"] == suite_hash(load_scenario(path) for path in scenarios.split(","))
+    assert origin["observation"] == layout_hash()
+    assert {"prfaas_env", "python", "numpy", "torch", "stable_baselines3"} <= set(origin["versions"])
+    assert len(config["commands"]) == 1
+    assert steps_kept(finished) == [FULL - 2 * ROLLOUT, FULL - ROLLOUT, FULL]
+
+
+def test_the_best_model_by_validation_is_a_policy(finished: Path, scenarios: str) -> None:
+    rows = validations(finished)
+    assert [row["timesteps"] for row in rows] == list(range(0, FULL + 1, ROLLOUT))
+    first = rows[0]
+    assert (first["ttft_ratio"], first["ttft_wins"], first["pairs"]) == (1.0, 0.5, 4)
+    card = json.loads((finished / "model.json").read_text(encoding="utf-8"))
+    best = min(rows, key=lambda row: row["objective_ratio"])
+    assert card["training"]["timesteps"] == best["timesteps"]
+    scenario = load_scenario(scenarios.split(",")[0])
+    policy = load_policy(finished / "model.zip", scenario)
+    assert policy.action_mode == "residual"
+    own = [simulate(scenario, policy, seed).summary["ttft_mean_s"] for seed in validation_seeds(2)]
+    zero = [simulate(scenario, "windowed-closed-form", seed).summary["ttft_mean_s"] for seed in validation_seeds(2)]
+    other = load_scenario(scenarios.split(",")[1])
+    own_other = [simulate(other, policy, seed).summary["ttft_mean_s"] for seed in validation_seeds(2)]
+    zero_other = [simulate(other, "windowed-closed-form", s).summary["ttft_mean_s"] for s in validation_seeds(2)]
+    ratio = (sum(own) / sum(zero) * sum(own_other) / sum(zero_other)) ** 0.5
+    assert ratio == pytest.approx(best["ttft_ratio"], rel=1e-12)
+
+
+def test_a_model_to_act_carries_no_optimiser(finished: Path, tmp_path: Path) -> None:
+    from stable_baselines3 import PPO
+
+    state = PPO.load(finished / "checkpoints" / f"{FULL:09d}" / "model.zip", device="cpu")
+    assert state.policy.optimizer.state_dict()["state"]
+    actor = PPO.load(finished / "model.zip", device="cpu")
+    assert not actor.policy.optimizer.state_dict()["state"]
+    assert (finished / "model.zip").stat().st_size < 150_000
+
+
+def test_curves_show_the_system_and_the_terms_of_the_reward(finished: Path) -> None:
+    found = curves(finished)
+    system = {"n_prefill", "ttft_mean_s", "threshold_tokens_geometric", "link_utilisation", "remote_queue"}
+    assert {f"system/{name}" for name in system} <= found.keys()
+    assert {"correction/route_size", "correction/split_size", "validation/ttft_ratio"} <= found.keys()
+    assert len(found["reward/total"]) == FULL // ROLLOUT
+    for step, total in found["reward/total"].items():
+        parts = [weight * found[f"reward/{term}"][step] for term, weight in REWARDS["ttft"].items()]
+        assert total == pytest.approx(sum(parts), rel=1e-5)
+    # The first rollout is that of the zero-initialised policy; later ones are not.
+    sizes = [found["correction/route_size"][step] for step in sorted(found["correction/route_size"])]
+    assert sizes[0] == 0.0 < min(sizes[1:])
+
+
+@pytest.mark.parametrize(("action", "scripted"), [("residual", "windowed-closed-form"), ("price", "least-completion")])
+def test_an_untrained_policy_is_the_scheduler_it_corrects(action: str, scripted: str, tmp_path: Path) -> None:
+    from prfaas_env.training.model import new_model, save_actor, training_environments
+
+    scenario = load_scenario("drift-mix").with_overrides(horizon_s=600.0)
+    settings = Settings(scenarios=("drift-mix",), n_envs=2, action=action)
+    environments = training_environments(settings, [scenario], training_seed(0, 0))
+    card = {"algorithm": "PPO", "action": action, "observation": layout_hash()}
+    model = new_model(settings, environments)
+    optimiser = model.policy.optimizer
+    save_actor(model, tmp_path, card)
+    assert model.policy.optimizer is optimiser
+    environments.close()
+    own, known = simulate(scenario, tmp_path / "model.zip", 1), simulate(scenario, scripted, 1)
+    for name in ("threshold_tokens", "price_s", "target_prefill_nodes"):
+        assert np.array_equal(own.timeline[name], known.timeline[name])
+    assert np.array_equal(own.requests["ttft_s"], known.requests["ttft_s"])
+    assert len(np.unique(known.timeline["target_prefill_nodes"])) > 1
+
+
+# --- going on ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_resumed_run_keeps_steps_and_schedule(finished: Path, tmp_path: Path) -> None:
+    """A run that lost its last checkpoints, resumed, does what the whole run did from there on."""
+    lost = tmp_path / "lost"
+    shutil.copytree(finished, lost)
+    shutil.rmtree(lost / "tensorboard")
+    for steps in (FULL, FULL - ROLLOUT):
+        shutil.rmtree(lost / "checkpoints" / f"{steps:09d}")
+    resumed = tmp_path / "resumed"
+    assert call("--resume", lost, "--out", resumed) == 0
+    assert steps_kept(lost) == [FULL - 2 * ROLLOUT]  # left as it was
+    assert steps_kept(resumed)[-1] == FULL
+    whole, rest = curves(finished), curves(resumed)
+    for name in ("train/learning_rate", "train/clip_range"):
+        assert rest[name] == {step: value for step, value in whole[name].items() if step in rest[name]}
+        assert sorted(rest[name]) == [FULL - ROLLOUT, FULL]
+    assert sorted(rest["reward/total"]) == [FULL - ROLLOUT, FULL]
+    last = [
+        json.loads((path / "checkpoints" / f"{FULL:09d}" / "reward_statistics.json").read_text())
+        for path in (finished, resumed)
+    ]
+    assert last[0]["count"] == last[1]["count"]
+    assert len(yaml.safe_load((resumed / "config.yaml").read_text(encoding="utf-8"))["commands"]) == 2
+
+
+def test_the_same_seed_gives_the_same_model(finished: Path, scenarios: str, tmp_path: Path) -> None:
+    assert call(*small(scenarios, tmp_path / "again")) == 0
+    last = f"checkpoints/{FULL:09d}/model.zip"
+    one, two = weights(finished / last), weights(tmp_path / "again" / last)
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+    assert validations(finished) == validations(tmp_path / "again")
+
+
+def test_interrupting_keeps_what_was_learnt(scenarios: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = [*small(scenarios, out), "--timesteps", "1000000", "--set", "validation_seeds=1"]
+    process = subprocess.Popen([sys.executable, "train.py", *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while not (out / "checkpoints" / f"{ROLLOUT:09d}").is_dir():
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
+    assert process.returncode == INTERRUPTED
+    kept = steps_kept(out)[-1]
+    assert f"kept {kept} steps" in " ".join(said.split())
+    assert "Traceback" not in said
+    assert kept >= ROLLOUT
+    assert kept % ROLLOUT == 0  # a rollout cut short is not counted
+    assert call("--resume", out, "--timesteps", str(kept + ROLLOUT)) == 0
+    assert steps_kept(out)[-1] == kept + ROLLOUT
+
+
+# --- seeds ------------------------------------------------------------------------------------------------------------
+
+
+def test_training_meets_no_seed_of_validation_or_evaluation(
+    scenarios: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every episode that a run draws, in whatever thread, and where its seed comes from."""
+    met: list[int] = []
+    draw = Scenario.draw
+
+    def spy(self: Scenario, seed: Any) -> Any:
+        met.append(seed if isinstance(seed, int) else seed.bit_generator.seed_seq.entropy)
+        return draw(self, seed)
+
+    monkeypatch.setattr(Scenario, "draw", spy)
+    assert call(*small(scenarios, tmp_path / "run"), "--seed", "0") == 0
+    first = {seed for seed in met if seed >= FIRST_TRAINING_SEED}
+    assert first == set(range(FIRST_TRAINING_SEED, FIRST_TRAINING_SEED + 4))
+    assert set(met) - first == set(validation_seeds(2))
+    met.clear()
+    assert call("--resume", tmp_path / "run", "--timesteps", FULL + ROLLOUT) == 0
+    resumed = {seed for seed in met if seed >= FIRST_TRAINING_SEED}
+    assert set(met) - resumed == set(validation_seeds(2))
+    new = resumed - {training_seed(0, 0)}  # the scenarios are checked with the first seed
+    assert len(new) == 4
+    assert not new & first
+
+
+def test_the_ranges_of_seeds_cannot_meet() -> None:
+    (seed_start,) = (option for option in evaluate.main.params if option.name == "seed_start")
+    assert seed_start.default == 0 < FIRST_VALIDATION_SEED
+    largest = Settings(scenarios=("x",), validation_seeds=FIRST_TRAINING_SEED - FIRST_VALIDATION_SEED)
+    assert validation_seeds(largest.validation_seeds).stop <= training_seed(0, 0)
+    with pytest.raises(ConfigError, match="validation_seeds"):
+        Settings(scenarios=("x",), validation_seeds=largest.validation_seeds + 1)
+    longest = Settings(scenarios=("x",), timesteps=10**10 - 1, n_envs=4096)
+    assert training_seed(0, longest.timesteps) < training_seed(1, 0)
+
+
+# --- objectives -------------------------------------------------------------------------------------------------------
+
+
+def test_each_reward_is_validated_by_what_it_stands_for() -> None:
+    assert OBJECTIVES.keys() == REWARDS.keys()
+    summary = {"ttft_mean_s": 2.0, "arrived": 99, "goodput": 49 / 99, "cost_usd": 0.99}
+    assert {name: cost(summary) for name, cost in OBJECTIVES.items()} == pytest.approx(
+        {"ttft": 2.0, "goodput": 2.0, "cost": 3.0}
+    )
+
+
+def test_a_validator_tells_better_from_worse(scenarios: str) -> None:
+    class Always:
+        def __init__(self, *action: float) -> None:
+            self.action = np.array(action, dtype=np.float32)
+
+        def predict(self, observation: np.ndarray, **_: Any) -> tuple[np.ndarray, None]:
+            return self.action, None
+
+    settings = Settings(scenarios=("steady",), validation_seeds=2)
+    steady = load_scenario(scenarios.split(",")[1]).with_overrides(load=0.9, horizon_s=1200.0)
+    validator = Validator(settings, [steady], lambda: False)
+    assert validator(Always(0.0, 0.0)).ttft.ratio == 1.0
+    # All that is short of 4.5 t* locally, and no prefill instances to do it.
+    assert validator(Always(1.0, -1.0)).ttft.low > 1.2
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scenario", "drift-mixx"], "did you mean 'drift-mix'"),
+        (["--scenario", "drift-mix", "--n-envs", "0"], "n_envs: expected a whole number ≥ 1"),
+        (["--scenario", "drift-mix,paper-stationary", "--n-envs", "1"], "at least one copy a scenario"),
+        (["--scenario", "drift-mix", "--timesteps", "0"], "timesteps: expected a whole number ≥ 1"),
+        (["--scenario", "drift-mix", "--action", "residul"], "did you mean 'residual'"),
+        (["--scenario", "drift-mix", "--reward", "tft"], "expected one of ttft, goodput, cost"),
+        (["--scenario", "drift-mix", "--algo", "sac"], "algo: expected one of 'ppo'"),
+        (["--scenario", "drift-mix", "--set", "gama=1"], "did you mean 'gamma'"),
+        (["--scenario", "drift-mix", "--set", "gamma"], "expected KEY=VALUE"),
+        (["--scenario", "drift-mix", "--set", "minibatches=9999"], "minibatches: expected to split the 5760 steps"),
+        ([], "at least one scenario"),
+    ],
+)
+def test_bad_arguments_are_refused_before_work(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert call(*arguments, "--out", out) == BAD_INPUT
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_folder_in_use_and_a_run_that_differs_are_refused(
+    finished: Path, scenarios: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    kept = [tmp_path / name for name in ("drifting.yaml", "steady.yaml")]
+    for path, own in zip(kept, scenarios.split(","), strict=True):
+        shutil.copy(own, path)
+    config = yaml.safe_load((copy / "config.yaml").read_text(encoding="utf-8"))
+    config["settings"]["scenarios"] = [str(path) for path in kept]
+    (copy / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    more = ("--timesteps", str(FULL + ROLLOUT))
+    kept[0].write_text(kept[0].read_text().replace("120", "140"))
+    for arguments, message in [
+        (small(scenarios, copy), f"not empty; name another folder, or go on with --resume {copy}"),
+        (["--resume", tmp_path / "nothing"], "config.yaml: cannot be read"),
+        (["--resume", finished], f"has its {FULL} steps already"),
+        (["--resume", finished, *more, "--seed", "4"], "seed: a resumed run keeps 3, got 4"),
+        (["--resume", finished, *more, "--out", copy], "not empty; a resumed run goes on in its own folder"),
+        (["--resume", copy, *more], "its scenarios have changed since it began"),
+    ]:
+        assert call(*arguments) == BAD_INPUT
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+    assert steps_kept(finished)[-1] == FULL
