@@ -30,6 +30,7 @@ class Shared(NamedTuple):
 
     scalars: np.ndarray  # (n,) DESK_SCALARS
     signals: np.ndarray  # (n, signals)
+    counts: np.ndarray  # (n, bins) int64
     terms: np.ndarray  # (n, terms)
 
 
@@ -48,7 +49,7 @@ def _desk(loop: ControlLoop, closed_form: OnlineClosedForm, shared: Shared, row:
     return Desk(
         scalars=shared.scalars[row : row + 1],
         signals=shared.signals[row],
-        bins=np.zeros(len(LENGTH_BIN_CENTRES_TOKENS), dtype=np.int64),
+        counts=shared.counts[row],
         recent=empty_recent(),
         window=closed_form.ring,
         total=closed_form.total,
@@ -76,7 +77,12 @@ class Batch:
             OnlineClosedForm(x.scenario.deployment, x.scenario.nominal, x.window_s, x.scenario.control_step_s)
             for x in loops
         ]
-        self.shared = Shared(np.zeros(n, DESK_SCALARS), np.zeros((n, len(SIGNALS))), np.zeros((n, len(TERMS))))
+        self.shared = Shared(
+            np.zeros(n, DESK_SCALARS),
+            np.zeros((n, len(SIGNALS))),
+            np.zeros((n, len(LENGTH_BIN_CENTRES_TOKENS)), dtype=np.int64),
+            np.zeros((n, len(TERMS))),
+        )
         self.desks = [_desk(loops[i], self._closed_forms[i], self.shared, i) for i in range(n)]
         self._desk_tables = np.vstack([DESK.table(desk) for desk in self.desks])
         self._sim_tables = np.zeros((n, 0), dtype=np.int64)
@@ -129,12 +135,14 @@ class Batch:
             d[name] = 0
         d["threshold_tokens"] = deployment.threshold_tokens
         d["day_s"], d["start_hour"] = draw.clock.day_s, draw.clock.start_h or 0.0
-        kernel.observe_now(self._sim_tables, self._desk_tables, row, self.observations)
+        kernel.observe_now(kernel.OPERATE, self._sim_tables, self._desk_tables, row, self.observations)
         if self._drawer is None:
             self._drawer = ThreadPoolExecutor(1, thread_name_prefix="prfaas-draw")
         self._next_draws[row] = self._drawer.submit(loop.scenario.draw, generator)
 
     def _seat(self, row: int, engine: CompiledEngine) -> None:
+        # The engine measures into the batch's arrays.
+        engine.sim = engine.sim._replace(signals=self.shared.signals[row], counts=self.shared.counts[row])
         self.engines[row] = engine
         table = SIM.table(engine.sim)
         if self._sim_tables.shape[1] == 0:
@@ -166,13 +174,18 @@ class Batch:
         arguments = (self._chosen, self.observations, self._status)
         parts = min(self.threads, len(rows))
         if parts == 1:
-            kernel.step_rows(self._sim_tables, self._desk_tables, rows, *arguments)
+            kernel.step_rows(kernel.OPERATE, self._sim_tables, self._desk_tables, rows, *arguments)
             return
         if self._workers is None:
             self._workers = ThreadPoolExecutor(self.threads, thread_name_prefix="prfaas-step")
         done = [
             self._workers.submit(
-                kernel.step_rows, self._sim_tables, self._desk_tables, np.ascontiguousarray(rows[k::parts]), *arguments
+                kernel.step_rows,
+                kernel.OPERATE,
+                self._sim_tables,
+                self._desk_tables,
+                np.ascontiguousarray(rows[k::parts]),
+                *arguments,
             )
             for k in range(parts)
         ]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import types
-from functools import partial
 from typing import Any, NamedTuple
 
 import numba
@@ -19,14 +18,14 @@ import numpy as np
 
 from prfaas_env.environment import actions, observation, recent, reward
 from prfaas_env.simulator.compiled import loop
-from prfaas_env.simulator.compiled.handle import Field, HandleKind
+from prfaas_env.simulator.compiled.handle import Field, HandleKind, call, pointer_at
 from prfaas_env.simulator.compiled.jit import bind, entry
-from prfaas_env.simulator.compiled.state import FLOAT, INT, SIM
+from prfaas_env.simulator.compiled.state import FLOAT, INT
 from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS, LENGTH_BIN_EDGES_TOKENS, SIGNAL
 from prfaas_env.theory import closed_form, online
 from prfaas_env.theory.plan import GIGA
 
-__all__ = ["DESK", "DESK_SCALARS", "FORM", "GROW", "Desk", "observe_now", "step_rows"]
+__all__ = ["DESK", "DESK_SCALARS", "FORM", "GROW", "OPERATE", "Desk", "observe_now", "step_rows"]
 
 FORM = {name: code for code, name in enumerate(actions.ACTION_FORMS)}
 
@@ -64,8 +63,8 @@ class Desk(NamedTuple):
     """Arrays of one copy; shapes in brackets."""
 
     scalars: np.ndarray  # (1,) DESK_SCALARS
-    signals: np.ndarray  # (signals,)
-    bins: np.ndarray  # (bins,) int64
+    signals: np.ndarray  # (signals,), the engine's
+    counts: np.ndarray  # (bins,) int64, the engine's
     recent: np.ndarray  # (2, signals + 1)
     window: np.ndarray  # (steps, bins + 2)
     total: np.ndarray  # (bins + 2,)
@@ -82,7 +81,7 @@ DESK = HandleKind(
     (
         Field("scalars", DESK_SCALARS, 1),
         Field("signals", FLOAT, 1),
-        Field("bins", INT, 1),
+        Field("counts", INT, 1),
         Field("recent", FLOAT, 2),
         Field("window", FLOAT, 2),
         Field("total", FLOAT, 1),
@@ -109,9 +108,9 @@ def _compiled_closed_form() -> types.ModuleType:
     module = types.ModuleType("closed_form_compiled")
     for name in ("KEPT", "LOCAL", "REMOTE", "SENT", "_TINY"):
         setattr(module, name, getattr(closed_form, name))
-    for name in ("stage_loads", "loads_at", "_balanced_with", "_per", "decode_rps", "threshold_at"):
+    for name in ("stage_loads", "loads_at", "_balanced", "_per", "decode_rps", "threshold_at"):
         setattr(module, name, _jit(getattr(closed_form, name)))
-    module.balanced_cuts = _jit(closed_form.balanced_cuts, _balanced_with=module._balanced_with)  # type: ignore[attr-defined]
+    module.balanced_cuts = _jit(closed_form.balanced_cuts, _balanced=module._balanced)  # type: ignore[attr-defined]
     module.remote_load_s = _jit(closed_form.remote_load_s, _per=module._per)  # type: ignore[attr-defined]
     module.local_load_s = _jit(closed_form.local_load_s, _per=module._per)  # type: ignore[attr-defined]
     module.prefill_rps = _jit(  # type: ignore[attr-defined]
@@ -149,8 +148,9 @@ FIRST_TOKENS, TTFT_SUM_S = SIGNAL["first_tokens"], SIGNAL["ttft_sum_s"]
 FACTS = len(observation.FACT)
 GROW = 1  # what step_rows leaves in `status` where the engine's ring must grow
 
-as_desk, as_sim = DESK.at, SIM.at
-allocating_entry = partial(entry, allocates=True)
+as_desk = DESK.at
+OPERATE = loop.operate.address
+APPLY, ADVANCE, MEASURE, RING_FULL = loop.APPLY, loop.ADVANCE, loop.MEASURE, loop.RING_FULL
 
 
 @numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -197,8 +197,8 @@ def _observe(desk: Desk, out: np.ndarray) -> None:
 
 
 @numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _step(sims: np.ndarray, desks: np.ndarray, row: int, action: np.ndarray, out: np.ndarray) -> int:
-    sim, desk = as_sim(sims, row), as_desk(desks, row)
+def _step(operate: int, sims: np.ndarray, desks: np.ndarray, row: int, action: np.ndarray, out: np.ndarray) -> int:
+    sim, desk = pointer_at(sims, row), as_desk(desks, row)
     d = desk.scalars[0]
     if not d.running:
         first = min(max(float(action[0]), -1.0), 1.0)
@@ -212,20 +212,20 @@ def _step(sims: np.ndarray, desks: np.ndarray, row: int, action: np.ndarray, out
             knobs = decode_price(first, second, d.advised_threshold_tokens, d.advised_prefill, low, high)
         d.threshold_tokens = knobs.threshold_tokens
         d.price_s = knobs.price_s
-        loop.apply_run(sim, knobs.n_prefill, knobs.by_price, knobs.threshold_tokens, knobs.price_s, 0)
+        call(operate, sim, APPLY, knobs.n_prefill, knobs.by_price, 0, knobs.threshold_tokens, knobs.price_s)
         d.running = 1
     end_s = min((d.steps + 1) * d.control_step_s, d.horizon_s)
-    if loop.advance_run(sim, end_s, False) == loop.RING_FULL:
+    if call(operate, sim, ADVANCE, 0, 0, 0, end_s, 0.0) == RING_FULL:
         return GROW
     d.running = 0
     d.steps += 1
     d.ended = end_s >= d.horizon_s
 
+    call(operate, sim, MEASURE, 0, 0, 0, 0.0, 0.0)
     signals = desk.signals
-    loop.measure_run(sim, signals, desk.bins)
     update_recent(desk.recent, signals, d.window_s)
     counts = np.empty(BINS + 2)
-    counts[:BINS] = desk.bins
+    counts[:BINS] = desk.counts
     counts[BINS] = signals[COMPLETED]
     counts[BINS + 1] = signals[OUTPUT_TOKENS]
     d.window_at = push(desk.window, desk.total, d.window_at, counts)
@@ -237,8 +237,9 @@ def _step(sims: np.ndarray, desks: np.ndarray, row: int, action: np.ndarray, out
     return 0
 
 
-@allocating_entry
+@entry
 def step_rows(
+    operate: int,
     sims: np.ndarray,
     desks: np.ndarray,
     rows: np.ndarray,
@@ -249,12 +250,12 @@ def step_rows(
     """One control interval of the copies ``rows``; ``status[row]`` is ``GROW`` where it must be called again."""
     for k in range(len(rows)):
         row = rows[k]
-        status[row] = _step(sims, desks, row, chosen[row], observations[row])
+        status[row] = _step(operate, sims, desks, row, chosen[row], observations[row])
 
 
-@allocating_entry
-def observe_now(sims: np.ndarray, desks: np.ndarray, row: int, observations: np.ndarray) -> None:
+@entry
+def observe_now(operate: int, sims: np.ndarray, desks: np.ndarray, row: int, observations: np.ndarray) -> None:
     """The first observation of an episode, on the nominal workload alone."""
     desk = as_desk(desks, row)
-    loop.measure_run(as_sim(sims, row), desk.signals, desk.bins)
+    call(operate, pointer_at(sims, row), MEASURE, 0, 0, 0, 0.0, 0.0)
     _observe(desk, observations[row])

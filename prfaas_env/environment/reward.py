@@ -79,7 +79,10 @@ def term_factors(deployment: Deployment, nominal_arrivals: float) -> np.ndarray:
 
 def reward_terms(signals: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """The terms of one interval, float64 (terms,), from its signals (order of ``SIGNALS``)."""
-    return signals[_SIGNALS] * factors
+    terms = np.empty(factors.shape[0])
+    for k in range(factors.shape[0]):
+        terms[k] = signals[_SIGNALS[k]] * factors[k]
+    return terms
 
 
 def weigh(terms: np.ndarray, weights: np.ndarray) -> float:

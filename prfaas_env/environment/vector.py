@@ -149,7 +149,7 @@ class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndar
 
     def _infos(self, stepped: np.ndarray) -> dict[str, Any]:
         """The scalar environment's infos as arrays, each with a mask of the copies that it is known of."""
-        scalars, signals, terms = self.batch.shared
+        scalars, signals, _, terms = self.batch.shared
         interval_s = np.maximum(signals[:, SIGNAL["interval_s"]], 1e-9)
         values = {
             **{term.name: terms[:, i] for i, term in enumerate(TERMS)},

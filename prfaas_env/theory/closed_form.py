@@ -61,26 +61,42 @@ def stage_loads(weights: np.ndarray, local_s: np.ndarray, remote_s: np.ndarray, 
 def loads_at(loads: np.ndarray, cut: np.ndarray) -> np.ndarray:
     """The loads at fractional cuts. ``cut`` has shape (m,), the result (4, m)."""
     last = loads.shape[1] - 1
-    below = np.minimum(np.floor(cut), last - 1.0).astype(np.int64)
-    part = cut - below
     out = np.empty((4, cut.shape[0]))
-    for row in range(4):
-        low, high = loads[row][below], loads[row][below + 1]
-        out[row] = low + part * (high - low)
+    for k in range(cut.shape[0]):
+        below = min(int(cut[k]), last - 1)
+        part = cut[k] - below
+        for row in range(4):
+            low, high = loads[row, below], loads[row, below + 1]
+            out[row, k] = low + part * (high - low)
     return out
 
 
-def _balanced_with(local: np.ndarray, remote: np.ndarray, n_prefill: np.ndarray) -> np.ndarray:
-    """The cut where local = N_p · remote, of a local load that grows and a remote load that falls with the cut."""
-    last = local.shape[0] - 1
-    above = np.searchsorted(local / np.maximum(remote, _TINY), n_prefill)
-    high = np.minimum(np.maximum(above, 1), last)
-    low = high - 1
-    short = n_prefill * remote[low] - local[low]
-    gain = (local[high] - local[low]) - n_prefill * (remote[high] - remote[low])
-    cut = low + short / np.maximum(gain, _TINY)
-    cut = np.minimum(np.maximum(cut, low * 1.0), high * 1.0)
-    return np.where(above == 0, 0.0, np.where(above > last, last * 1.0, cut))
+def _balanced(
+    loads: np.ndarray, n_prefill: float, local_scale: float, compute_scale: float, link_scale: float
+) -> float:
+    """The cut where local_scale · local = N_p · (compute_scale · remote + link_scale · sent).
+
+    The left side grows and the right side falls with the cut, so the crossing is unique: bisection, then a line.
+    """
+    last = loads.shape[1] - 1
+    low, high = -1, last + 1  # the crossing is above low and not above high
+    while high - low > 1:
+        middle = (low + high) // 2
+        right = compute_scale * loads[REMOTE, middle] + link_scale * loads[SENT, middle]
+        if local_scale * loads[LOCAL, middle] >= n_prefill * max(right, _TINY):
+            high = middle
+        else:
+            low = middle
+    if low < 0:
+        return 0.0
+    if high > last:
+        return float(last)
+    right_low = compute_scale * loads[REMOTE, low] + link_scale * loads[SENT, low]
+    right_high = compute_scale * loads[REMOTE, high] + link_scale * loads[SENT, high]
+    left_low, left_high = local_scale * loads[LOCAL, low], local_scale * loads[LOCAL, high]
+    short = n_prefill * right_low - left_low
+    gain = (left_high - left_low) - n_prefill * (right_high - right_low)
+    return min(max(low + short / max(gain, _TINY), float(low)), float(high))
 
 
 def balanced_cuts(
@@ -92,33 +108,48 @@ def balanced_cuts(
     crossing with the slower is the later one; without, compute and transfer add up. N_p = 0 sends everything, no
     remote instance or a link that is down keeps everything.
     """
-    local = loads[LOCAL] * (n_remote * link_bps)
-    if pipelined:
-        compute = _balanced_with(local, loads[REMOTE] * link_bps, n_prefill)
-        return np.maximum(compute, _balanced_with(local, loads[SENT] * n_remote, n_prefill))
-    return _balanced_with(local, loads[REMOTE] * link_bps + loads[SENT] * n_remote, n_prefill)
+    scale = n_remote * link_bps
+    cuts = np.empty(n_prefill.shape[0])
+    for k in range(n_prefill.shape[0]):
+        if pipelined:
+            compute = _balanced(loads, n_prefill[k], scale, link_bps, 0.0)
+            cuts[k] = max(compute, _balanced(loads, n_prefill[k], scale, 0.0, n_remote))
+        else:
+            cuts[k] = _balanced(loads, n_prefill[k], scale, link_bps, n_remote)
+    return cuts
 
 
-def _per(load: np.ndarray, capacity: np.ndarray | float) -> np.ndarray:
+def _per(load: float, capacity: float) -> float:
     """Load over capacity: infinite where a load meets no capacity, 0 where nothing is asked."""
-    able = np.zeros_like(load) + capacity
-    return np.where(able > 0.0, load / np.maximum(able, _TINY), np.where(load > 0.0, np.inf, 0.0))
+    if capacity > 0.0:
+        return load / capacity
+    return np.inf if load > 0.0 else 0.0
 
 
 def remote_load_s(at: np.ndarray, n_remote: float, link_bps: float, pipelined: bool) -> np.ndarray:
     """p / Θ_prfaas (Eq. 3): seconds of the remote side that one request of the traffic takes. ``at``: (4, m)."""
-    compute, transfer = _per(at[REMOTE], n_remote), _per(at[SENT], link_bps)
-    return np.maximum(compute, transfer) if pipelined else compute + transfer
+    out = np.empty(at.shape[1])
+    for k in range(at.shape[1]):
+        compute, transfer = _per(at[REMOTE, k], n_remote), _per(at[SENT, k], link_bps)
+        out[k] = max(compute, transfer) if pipelined else compute + transfer
+    return out
 
 
 def local_load_s(at: np.ndarray, n_prefill: np.ndarray) -> np.ndarray:
     """(1 − p) / Θ_pd-p (Eq. 4): seconds of the local prefill pool that one request of the traffic takes. Shape (m,)."""
-    return _per(at[LOCAL], n_prefill)
+    out = np.empty(at.shape[1])
+    for k in range(at.shape[1]):
+        out[k] = _per(at[LOCAL, k], n_prefill[k])
+    return out
 
 
 def prefill_rps(at: np.ndarray, n_prefill: np.ndarray, n_remote: float, link_bps: float, pipelined: bool) -> np.ndarray:
     """The prefill part of Eq. 6, min(Θ_prfaas / p, Θ_pd-p / (1 − p)), for each column of ``at``. Shape (m,)."""
-    return 1.0 / np.maximum(remote_load_s(at, n_remote, link_bps, pipelined), local_load_s(at, n_prefill))
+    remote, local = remote_load_s(at, n_remote, link_bps, pipelined), local_load_s(at, n_prefill)
+    out = np.empty(at.shape[1])
+    for k in range(at.shape[1]):
+        out[k] = 1.0 / max(remote[k], local[k])
+    return out
 
 
 def decode_rps(n_decode: np.ndarray, slots: float, step_s: float, output_tokens: float) -> np.ndarray:
@@ -132,8 +163,19 @@ def threshold_at(log_lengths: np.ndarray, cut: np.ndarray) -> np.ndarray:
     Point i reaches half-way (in the logarithm) to its neighbours, as the centre of a histogram's bin does.
     """
     n = log_lengths.shape[0]
-    inside = np.exp(np.interp(cut - 0.5, np.arange(n) * 1.0, log_lengths))
-    return np.where(cut <= 0.0, 0.0, np.where(cut >= n, np.inf, inside))
+    out = np.empty(cut.shape[0])
+    for k in range(cut.shape[0]):
+        if cut[k] <= 0.0:
+            out[k] = 0.0
+        elif cut[k] >= n:
+            out[k] = np.inf
+        else:
+            place = min(max(cut[k] - 0.5, 0.0), n - 1.0)
+            below = max(min(int(place), n - 2), 0)
+            above = min(below + 1, n - 1)
+            part = place - below
+            out[k] = np.exp(log_lengths[below] + part * (log_lengths[above] - log_lengths[below]))
+    return out
 
 
 def cut_at(log_lengths: np.ndarray, threshold_tokens: np.ndarray) -> np.ndarray:

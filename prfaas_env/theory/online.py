@@ -59,8 +59,9 @@ def push(ring: np.ndarray, total: np.ndarray, at: int, row: np.ndarray) -> int:
 
     ``ring`` has shape (steps, width), ``total`` (width,) is its sum and is kept up to date.
     """
-    total += row - ring[at]
-    ring[at] = row
+    for k in range(row.shape[0]):
+        total[k] += row[k] - ring[at, k]
+        ring[at, k] = row[k]
     return (at + 1) % ring.shape[0]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 
 from prfaas_env.deployment import Deployment
@@ -10,12 +12,16 @@ from prfaas_env.simulator.compiled.state import SIM, STATE_FIELDS, Sim, allocate
 from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
 from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.log import empty_log
-from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS, SIGNALS
 from prfaas_env.workload.stream import RequestStream
 
 __all__ = ["CompiledEngine", "Snapshot"]
 
 Snapshot = tuple[np.ndarray, ...]
+
+# By ctypes, which lets go of the interpreter's lock while the kernel runs.
+_OPERATE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 4, *[ctypes.c_double] * 2)(
+    loop.operate.address
+)
 
 
 class CompiledEngine:
@@ -53,29 +59,30 @@ class CompiledEngine:
 
     def apply(self, control: Control) -> None:
         """Put a control in force, now."""
-        loop.apply(
-            self.table,
-            0,
+        self._operate(
+            loop.APPLY,
             control.n_prefill,
             int(control.law == "price"),
-            float(control.threshold_tokens),
-            float(control.price_s),
             int(control.cache_rule == "abundant"),
+            control.threshold_tokens,
+            control.price_s,
         )
+
+    def _operate(self, operation: int, i: int = 0, j: int = 0, k: int = 0, x: float = 0.0, y: float = 0.0) -> int:
+        """The kernel's ``operate``, the ring grown whenever it is full."""
+        while (status := _OPERATE(self.table.ctypes.data, operation, i, j, k, x, y)) == loop.RING_FULL:
+            self.grow()
+        return status
 
     def advance(self, until_s: float) -> None:
         """Run to ``until_s``: its completions, capacity changes and faults included, its arrivals not yet."""
         if not until_s >= self.now_s:
             raise ValueError(f"cannot advance to {until_s} s: it is {self.now_s} s")
-        self._run(float(until_s), drain=False)
+        self._operate(loop.ADVANCE, x=until_s)
 
     def drain(self) -> None:
         """Run until every request of the stream has left (or nothing can move any more)."""
-        self._run(np.inf, drain=True)
-
-    def _run(self, until_s: float, drain: bool) -> None:
-        while loop.advance(self.table, 0, until_s, drain) == loop.RING_FULL:
-            self.grow()
+        self._operate(loop.DRAIN)
 
     def grow(self) -> None:
         """Make room for more requests at a time."""
@@ -84,17 +91,15 @@ class CompiledEngine:
 
     def measure(self) -> tuple[np.ndarray, np.ndarray]:
         """Signals and length-bin counts since the last call."""
-        signals = np.zeros(len(SIGNALS))
-        bins = np.zeros(len(LENGTH_BIN_CENTRES_TOKENS), dtype=np.int64)
-        loop.measure(self.table, 0, signals, bins)
-        return signals, bins
+        self._operate(loop.MEASURE)
+        return self.sim.signals.copy(), self.sim.counts.copy()
 
     def log(self) -> np.ndarray:
         """The request log: one row a request that has arrived by now. Raises ``ValueError`` if none is kept."""
         n = int(self.sim.scalars[0]["arrived_next"])
         if len(self.sim.log) < n:
             raise ValueError("this engine was made with keep_log=False")
-        loop.write_log(self.table, 0)
+        self._operate(loop.LOG)
         log, stream, kept = empty_log(n), self.stream, self.sim.log[:n]
         for name in ("arrival_s", "input_tokens", "output_tokens", "service_class", "session_id"):
             log[name] = getattr(stream, name)[:n]

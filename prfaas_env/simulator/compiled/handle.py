@@ -5,8 +5,8 @@ writes their addresses and shapes into a *table* of whole numbers, and kernels p
 handle looks like the named tuple itself: ``sim.ring[k]`` is the same array.
 
 :class:`HandleKind` makes both sides for a named tuple of arrays: ``table(arrays)`` writes the table (keep the arrays
-alive as long as it is used), and ``at(tables, row)``, inside a kernel, is the handle for one row of a 2-D array of
-tables. A batch of runs is then a batch of rows, whatever the sizes of their arrays.
+alive as long as it is used). Inside a kernel, ``of(pointer)`` is the handle for a table, and ``at(tables, row)`` that
+for one row of a 2-D array of tables: a batch of runs is a batch of rows, whatever the sizes of their arrays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-__all__ = ["Field", "HandleKind"]
+__all__ = ["Field", "HandleKind", "call", "pointer_at"]
 
 WORDS = 3  # of the table for one array: its address and two lengths
 
@@ -41,7 +41,9 @@ class HandleKind:
 
     def __init__(self, name: str, fields: Sequence[Field]) -> None:
         self.fields = tuple(fields)
-        self.at: Callable[[np.ndarray, int], Any] = _make_type(name, self.fields)
+        self.at: Callable[[np.ndarray, int], Any]
+        self.of: Callable[[Any], Any]
+        self.at, self.of = _make_type(name, self.fields)
 
     def table(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Addresses and shapes, int64 (1, fields × 3). Raises ``TypeError`` if an array is not as its field says."""
@@ -54,7 +56,15 @@ class HandleKind:
         return table[None, :]
 
 
-def _make_type(name: str, fields: tuple[Field, ...]) -> Callable[[np.ndarray, int], Any]:
+def _row_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """LLVM for the address of row ``args[1]`` of the 2-D int64 array ``args[0]``."""
+    array = context.make_array(signature.args[0])(context, builder, args[0])
+    shape = cgutils.unpack_tuple(builder, array.shape, 2)
+    start = builder.mul(context.cast(builder, args[1], signature.args[1], types.intp), shape[1])
+    return builder.gep(array.data, [start])
+
+
+def _make_type(name: str, fields: tuple[Field, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     index = {field.name: i for i, field in enumerate(fields)}
     arrays = {field.name: types.Array(from_dtype(field.dtype), field.ndim, "C") for field in fields}
     word = ir.IntType(64)
@@ -93,12 +103,46 @@ def _make_type(name: str, fields: tuple[Field, ...]) -> Callable[[np.ndarray, in
 
     @intrinsic
     def at(typingctx: Any, tables: Any, row: Any) -> Any:  # noqa: ARG001
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, args[0])
-            shape = cgutils.unpack_tuple(builder, array.shape, 2)
-            start = builder.mul(context.cast(builder, args[1], signature.args[1], types.intp), shape[1])
-            return builder.gep(array.data, [start])
+        return handle_type(tables, row), _row_pointer
 
-        return handle_type(tables, row), codegen
+    @intrinsic
+    def of(typingctx: Any, pointer: Any) -> Any:  # noqa: ARG001
+        return handle_type(pointer), lambda context, builder, signature, args: args[0]
 
-    return at
+    return at, of
+
+
+@intrinsic
+def pointer_at(typingctx: Any, tables: Any, row: Any) -> Any:  # noqa: ARG001
+    """A pointer to one row of a 2-D array of tables."""
+
+    return types.CPointer(types.int64)(tables, row), _row_pointer
+
+
+@intrinsic
+def call(
+    typingctx: Any,  # noqa: ARG001
+    address: Any,
+    pointer: Any,
+    operation: Any,
+    i: Any,
+    j: Any,
+    k: Any,
+    x: Any,
+    y: Any,
+) -> Any:
+    """Call a function with the C signature of ``loop.operate`` by its address."""
+    integer, real = types.int64, types.float64
+    parameters = (pointer, integer, integer, integer, integer, real, real)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = [context.get_value_type(kind) for kind in parameters]
+        function = ir.FunctionType(ir.IntType(64), kinds)
+        at = builder.inttoptr(args[0], function.as_pointer())
+        values = [
+            context.cast(builder, value, given, wanted)
+            for value, given, wanted in zip(args[1:], signature.args[1:], parameters, strict=True)
+        ]
+        return builder.call(at, values)
+
+    return integer(address, pointer, operation, i, j, k, x, y), codegen

@@ -6,14 +6,15 @@ import hashlib
 import os
 import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba.core import config as numba_config
 
-__all__ = ["bind", "entry", "kernel", "small"]
+__all__ = ["bind", "c_entry", "entry", "kernel", "small"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,18 +66,34 @@ def small(function: F) -> F:
     )(function)
 
 
-def entry(function: F, *, allocates: bool = False) -> F:
-    """Compile a function that Python calls; its machine code, with all that it calls, is kept in the cache.
-
-    ``allocates``: something that it calls makes arrays.
-    """
-    # The cache folder is set only while numba looks at it, so that a user's own functions keep theirs.
+@contextmanager
+def _own_cache() -> Iterator[None]:
+    """The cache folder is set only while numba looks at it, so that a user's own functions keep theirs."""
     before = numba_config.CACHE_DIR
     numba_config.CACHE_DIR = _FOLDER
     try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=allocates, no_cfunc_wrapper=True)(function)
+        yield
     finally:
         numba_config.CACHE_DIR = before
+
+
+def c_entry(signature: str) -> Callable[[F], Any]:
+    """Compile a function of the kernel with a C signature: it is compiled once, and called by its address.
+
+    ``numba.njit`` would compile all that it calls again into every function that calls it.
+    """
+
+    def compile_it(function: F) -> Any:
+        with _own_cache():
+            return numba.cfunc(signature, cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+
+    return compile_it
+
+
+def entry(function: F) -> F:
+    """Compile a function that Python calls and that may make arrays; its machine code is kept in the cache."""
+    with _own_cache():
+        return numba.njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
 
 
 def bind(law: F, **compiled: Any) -> F:

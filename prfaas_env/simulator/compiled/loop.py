@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from prfaas_env.simulator.compiled.accounts import integrate_decode, integrate_link, integrate_pool, integrate_waiting
-from prfaas_env.simulator.compiled.jit import entry, kernel
+from prfaas_env.simulator.compiled.jit import c_entry, kernel
 from prfaas_env.simulator.compiled.life import (
     arrive,
     copied,
@@ -33,11 +35,11 @@ from prfaas_env.simulator.compiled.timers import (
 )
 from prfaas_env.simulator.signals import SIGNAL
 
-__all__ = ["DONE", "RING_FULL", "advance", "advance_run", "apply", "apply_run", "measure", "measure_run", "write_log"]
+__all__ = ["ADVANCE", "APPLY", "DONE", "DRAIN", "LOG", "MEASURE", "RING_FULL", "operate"]
 
 DONE, RING_FULL = 0, 1
 
-as_sim = SIM.at
+SIM_OF = SIM.of
 
 
 @kernel
@@ -68,7 +70,7 @@ def _complete(sim: Sim) -> None:
 
 
 @kernel
-def advance_run(sim: Sim, until_s: float, drain: bool) -> int:
+def advance(sim: Sim, until_s: float, drain: bool) -> int:
     """Run to ``until_s``: its completions, capacity changes and faults included, its arrivals not yet.
 
     With ``drain``, run until every request of the stream has left, or nothing can move any more. Returns ``DONE``, or
@@ -119,7 +121,7 @@ def advance_run(sim: Sim, until_s: float, drain: bool) -> int:
 
 
 @kernel
-def apply_run(sim: Sim, n_prefill: int, by_price: int, threshold_tokens: float, price_s: float, abundant: int) -> None:
+def apply(sim: Sim, n_prefill: int, by_price: int, threshold_tokens: float, price_s: float, abundant: int) -> None:
     """Put a control in force, now."""
     g, c = sim.scalars[0], sim.constants[0]
     g.by_price = by_price
@@ -131,8 +133,9 @@ def apply_run(sim: Sim, n_prefill: int, by_price: int, threshold_tokens: float, 
 
 
 @kernel
-def measure_run(sim: Sim, signals: np.ndarray, bins: np.ndarray) -> None:
-    """Write the signals since the last call into ``signals`` (as ``SIGNALS``) and the length counts into ``bins``."""
+def measure(sim: Sim) -> None:
+    """Write what happened since the last call into ``sim.signals`` (order of ``SIGNALS``) and ``sim.counts``."""
+    signals = sim.signals
     integrate_waiting(sim)
     integrate_decode(sim)
     g = sim.scalars[0]
@@ -192,8 +195,8 @@ def measure_run(sim: Sim, signals: np.ndarray, bins: np.ndarray) -> None:
     g.completed = g.completed_good = g.completed_output_tokens = g.conversions = 0
     g.ttft_sum_s = g.waiting_integral_s = g.young_integral_s = 0.0
     g.interval_start_s = now
-    for k in range(len(bins)):
-        bins[k] = sim.bins[k]
+    for k in range(len(sim.bins)):
+        sim.counts[k] = sim.bins[k]
         sim.bins[k] = 0
 
 
@@ -258,27 +261,28 @@ PRICE_S = SIGNAL["price_s"]
 TARGET_PREFILL_NODES = SIGNAL["target_prefill_nodes"]
 
 
-# --- what Python calls: the same on row ``row`` of a batch of address tables -----------------------------------------
+# --- the one way in ---------------------------------------------------------------------------------------------------
+
+APPLY, ADVANCE, DRAIN, MEASURE, LOG = range(5)
 
 
-@entry
-def advance(tables: np.ndarray, row: int, until_s: float, drain: bool) -> int:
-    return advance_run(as_sim(tables, row), until_s, drain)
+@c_entry("int64(CPointer(int64), int64, int64, int64, int64, float64, float64)")
+def operate(table: Any, operation: int, i: int, j: int, k: int, x: float, y: float) -> int:
+    """Do one thing on the run whose address table is ``table``.
 
-
-@entry
-def apply(
-    tables: np.ndarray, row: int, n_prefill: int, by_price: int, threshold_tokens: float, price_s: float, abundant: int
-) -> None:
-    apply_run(as_sim(tables, row), n_prefill, by_price, threshold_tokens, price_s, abundant)
-
-
-@entry
-def measure(tables: np.ndarray, row: int, signals: np.ndarray, bins: np.ndarray) -> None:
-    measure_run(as_sim(tables, row), signals, bins)
-
-
-@entry
-def write_log(tables: np.ndarray, row: int) -> None:
-    """Rows of the requests that are still in the system; those that have left are in the log already."""
-    log_present(as_sim(tables, row))
+    ``APPLY``: i, j, k = N_p, by price, abundant; x, y = threshold, price. ``ADVANCE``: x = until. It and ``DRAIN``
+    return ``DONE`` or ``RING_FULL``. ``MEASURE`` writes ``sim.signals`` and ``sim.counts``, ``LOG`` the rows of the
+    requests that are still in the system (those that have left are in the log already).
+    """
+    sim = SIM_OF(table)
+    if operation == APPLY:
+        apply(sim, i, j, x, y, k)
+    elif operation == ADVANCE:
+        return advance(sim, x, False)
+    elif operation == DRAIN:
+        return advance(sim, np.inf, True)
+    elif operation == MEASURE:
+        measure(sim)
+    elif operation == LOG:
+        log_present(sim)
+    return DONE

@@ -16,7 +16,7 @@ from prfaas_env.deployment import Deployment, PrefixCache
 from prfaas_env.profiles import GIB
 from prfaas_env.simulator.compiled.handle import Field, HandleKind
 from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
-from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS
+from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS, SIGNALS
 from prfaas_env.workload.stream import RequestStream
 
 __all__ = ["LOCAL", "REMOTE", "SIM", "STATE_FIELDS", "Sim", "allocate", "grown", "timer_count"]
@@ -216,6 +216,8 @@ class Sim(NamedTuple):
     cache: np.ndarray  # (2, blocks + 1) CACHE
     cache_totals: np.ndarray  # (2,) CACHE_TOTALS
     caps: np.ndarray  # (ring,) scratch of the link
+    signals: np.ndarray  # (signals,) what the last measurement gave
+    counts: np.ndarray  # (bins,) its length counts, int64
     # inputs
     constants: np.ndarray  # (1,) CONSTANTS
     cubic: np.ndarray  # (2 × pieces, 5) prefill tables, local then remote, padded with pieces that begin at infinity
@@ -270,6 +272,8 @@ FIELDS: tuple[Field, ...] = (
     Field("cache", CACHE, 2),
     Field("cache_totals", CACHE_TOTALS, 1),
     Field("caps", FLOAT, 1),
+    Field("signals", FLOAT, 1),
+    Field("counts", INT, 1),
     Field("constants", CONSTANTS, 1),
     Field("cubic", FLOAT, 2),
     Field("step_s", FLOAT, 1),
@@ -400,6 +404,8 @@ def allocate(
         cache=cache_list,
         cache_totals=np.zeros(2, dtype=CACHE_TOTALS),
         caps=np.zeros(ring),
+        signals=np.zeros(len(SIGNALS)),
+        counts=np.zeros(len(LENGTH_BIN_CENTRES_TOKENS), dtype=np.int64),
         constants=constants,
         cubic=_padded_cubics([local.profile.prefill.cubic, remote_profile.prefill.cubic]),
         step_s=local.profile.decode.step_s,
