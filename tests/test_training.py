@@ -22,7 +22,7 @@ pytest.importorskip("tensorboard", reason="needs the extra 'train'")
 import evaluate
 import train as command_line
 from prfaas_env.cli.errors import BAD_INPUT, INTERRUPTED, run
-from prfaas_env.config import ConfigError
+from prfaas_env.config import ConfigError, to_mapping
 from prfaas_env.environment.observation import layout_hash
 from prfaas_env.environment.reward import REWARDS
 from prfaas_env.evaluation.simulate import simulate
@@ -357,3 +357,11 @@ def test_a_folder_in_use_and_a_run_that_differs_are_refused(
         assert message in error
         assert error.count("\n") == 1
     assert steps_kept(finished)[-1] == FULL
+
+
+def test_the_page_lists_every_setting_with_its_default() -> None:
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8").split("## Settings")[1]
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    listed = {key.strip("`"): default for key, default, _ in rows}
+    plain = to_mapping(Settings(scenarios=("x",)))
+    assert listed == {"scenarios": "–"} | {key: str(value) for key, value in plain.items() if key != "scenarios"}
