@@ -27,7 +27,16 @@ _HOME = {
     "ConfigError": "prfaas_env.config",
 }
 
-__all__ = ["ConfigError", "__version__", "load_deployment", "load_policy", "load_profile", "load_scenario", "plan", "simulate"]
+__all__ = [
+    "ConfigError",
+    "__version__",
+    "load_deployment",
+    "load_policy",
+    "load_profile",
+    "load_scenario",
+    "plan",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:
