@@ -103,9 +103,11 @@ class Deployment(Record):
         if (self.remote is None) != (self.link is None):
             missing, present = ("link", "remote") if self.link is None else ("remote", "link")
             raise ConfigError(f"{missing}: missing key ({present!r} is given, and one needs the other)")
-        if self.remote and self.remote.profile.model != self.local.profile.model:
-            remote_model, local_model = self.remote.profile.model, self.local.profile.model
-            raise ConfigError(f"remote.profile: serves {remote_model!r} but local.profile serves {local_model!r}")
+        if self.remote:
+            for name in ("model", "kv", "attention"):  # the decode side must be able to use what the remote one sends
+                theirs, ours = getattr(self.remote.profile, name), getattr(self.local.profile, name)
+                if theirs != ours:
+                    raise ConfigError(f"remote.profile: its {name} is {theirs!r} but that of local.profile is {ours!r}")
 
     @property
     def route_pinned(self) -> str | None:

@@ -117,7 +117,7 @@ def arrive(sim: Sim, number: int) -> None:
     request.bytes_returned = 0.0
 
     whole = tokens + output
-    request.reserved_bytes = c.local_fixed_bytes + c.local_bytes_per_token * whole
+    request.reserved_bytes = c.fixed_bytes + c.bytes_per_token * whole
     if whole > c.context_limit_tokens or request.reserved_bytes > c.memory_bytes:
         _reject(sim, number, TOO_LONG if whole > c.context_limit_tokens else TOO_LARGE)
         return

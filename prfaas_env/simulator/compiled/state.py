@@ -188,9 +188,6 @@ CONSTANTS = _record(
     ttft_overhead_s="f8",
     patience_s="f8",
     memory_bytes="f8",
-    # S_kv as the decode side counts it, and as the sender does
-    local_fixed_bytes="f8",
-    local_bytes_per_token="f8",
     fixed_bytes="f8",
     bytes_per_token="f8",
 )
@@ -343,10 +340,8 @@ def allocate(
     row["ttft_overhead_s"] = deployment.ttft_overhead_s
     row["patience_s"] = patience_s
     row["memory_bytes"] = local.profile.hbm_for_kv_bytes
-    row["local_fixed_bytes"] = local.profile.kv.fixed_bytes
-    row["local_bytes_per_token"] = local.profile.kv.bytes_per_token
-    row["fixed_bytes"] = remote_profile.kv.fixed_bytes
-    row["bytes_per_token"] = remote_profile.kv.bytes_per_token
+    row["fixed_bytes"] = local.profile.kv.fixed_bytes
+    row["bytes_per_token"] = local.profile.kv.bytes_per_token
 
     cache_constants = np.zeros(2, dtype=CACHE_CONSTANTS)
     caches = {LOCAL: (local.profile, local.cache), REMOTE: (remote_profile, remote.cache if remote else PrefixCache())}

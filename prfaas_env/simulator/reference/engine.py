@@ -66,6 +66,7 @@ class ReferenceEngine:
         local, remote, link = deployment.local, deployment.remote, deployment.link
         self.local_profile = local.profile
         self.remote_profile = remote.profile if remote else local.profile
+        self.kv = local.profile.kv  # that of both clusters: they serve one model
         self.pipelined = deployment.layerwise_pipelining
 
         hold = not self.pipelined
@@ -228,8 +229,7 @@ class ReferenceEngine:
     def _arrive(self, request: Request) -> None:
         """1. Arrival: one that can never fit is refused, with its reason."""
         whole = request.input_tokens + request.output_tokens
-        kv = self.local_profile.kv
-        request.reserved_bytes = kv.fixed_bytes + kv.bytes_per_token * whole
+        request.reserved_bytes = self.kv.fixed_bytes + self.kv.bytes_per_token * whole
         limit = min(self.local_profile.context_limit_tokens, self.remote_profile.context_limit_tokens)
         if whole > limit or request.reserved_bytes > self.decode.memory_bytes:
             self._reject(request, TOO_LONG if whole > limit else TOO_LARGE)
@@ -251,7 +251,7 @@ class ReferenceEngine:
             local_prefix = remote_prefix = max(local_prefix, remote_prefix)
         local_s = laws.service_s(self.local_profile.prefill.cubic, tokens, local_prefix)
         remote_s = laws.service_s(self.remote_profile.prefill.cubic, tokens, remote_prefix)
-        kv = self.remote_profile.kv
+        kv = self.kv
         size = laws.kv_bytes(kv.fixed_bytes, kv.bytes_per_token, tokens, held)
 
         uncached = tokens - local_prefix
@@ -279,7 +279,7 @@ class ReferenceEngine:
 
     def _copy_prefix(self, request: Request, missing_tokens: int, pool: PrefillPool) -> None:
         """Bring the missing part of a prefix, and its state, to the cluster that prefills (section 5, abundant)."""
-        kv = self.remote_profile.kv
+        kv = self.kv
         size = laws.kv_bytes(kv.fixed_bytes, kv.bytes_per_token, missing_tokens, 0)
 
         def sent(_: Request) -> None:
