@@ -121,6 +121,7 @@ class Batch:
             deployment,
             draw.stream,
             capacity=draw.capacity,
+            faults=draw.faults,
             objectives=scenario.objectives,
             control=Control(deployment.local.prefill, deployment.threshold_tokens),
             patience_s=PATIENCE_S,
