@@ -19,6 +19,18 @@ settings.register_profile(
 settings.load_profile("ci")
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the kernels once, before the workers begin: each would otherwise compile them for itself."""
+    if hasattr(session.config, "workerinput") or session.config.option.collectonly:
+        return
+    from prfaas_env.environment.vector import PrfaaSVectorEnv
+
+    env = PrfaaSVectorEnv(1, scenario="paper-stationary", horizon_s=20.0)
+    env.reset(seed=0)
+    env.step(env.action_space.sample())
+    env.close()
+
+
 @pytest.fixture(scope="session")
 def real_trace() -> Callable[[str], Path]:
     """``real_trace("mooncake-fast25/conversation_trace.jsonl.gz")`` → its path, or a skip that says what is missing."""
