@@ -64,10 +64,17 @@ def deployment(
     line: Link | None = None,
     **others: float | bool,
 ) -> Deployment:
-    """A deployment; with a ``remote`` profile there is a remote cluster. No overhead in TTFT unless given."""
+    """A deployment; with a ``remote`` profile there is a remote cluster. No overhead in TTFT unless given.
+
+    Both clusters hold one KV format: that of the remote profile where it says one, else that of the local profile.
+    """
+    local = local or profile()
+    if remote:
+        kv = local.kv if remote.kv == KvSize(0.0, 0.0) else remote.kv
+        local, remote = replace(local, kv=kv), replace(remote, kv=kv)
     return Deployment(
         name="test",
-        local=LocalCluster(local or profile(), prefill + decode, prefill),
+        local=LocalCluster(local, prefill + decode, prefill),
         remote=RemoteCluster(remote, remote_instances) if remote else None,
         link=(line or link(2.0**40)) if remote else None,
         **{"ttft_overhead_s": 0.0, "fabric_gbps": 1e9, **others},
