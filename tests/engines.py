@@ -40,6 +40,7 @@ def play(engine_name: str, case: Case, step_s: float | None = None) -> Run:
         case.deployment,
         case.stream,
         capacity=case.capacity,
+        faults=case.faults,
         objectives=case.objectives,
         control=case.start,
         patience_s=case.patience_s,

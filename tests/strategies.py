@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from prfaas_env.deployment import Deployment, Link, LocalCluster, PrefixCache, RemoteCluster
 from prfaas_env.profiles import GIB, DecodeTable, KvSize, PrefillTable, Profile, Provenance
-from prfaas_env.simulator.conditions import CapacityTimeline, Objectives
+from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
 from prfaas_env.simulator.control import Control
 from prfaas_env.workload.stream import RequestStream
 
@@ -25,7 +25,9 @@ __all__ = [
     "cases",
     "control_sequences",
     "controls",
+    "crowds",
     "deployments",
+    "fault_timelines",
     "prefix_streams",
     "profiles",
     "streams",
@@ -51,6 +53,7 @@ class Case:
     start: Control | None
     controls: tuple[tuple[float, Control], ...]
     patience_s: float = 4.0
+    faults: FaultTimeline | None = None
 
 
 @st.composite
@@ -127,7 +130,7 @@ def deployments(draw: st.DrawFn, caches: bool = False) -> Deployment:
     # One model: its KV is the same on both sides.
     own = profiles(draw(kv_sizes), draw(st.sampled_from(("full", "hybrid"))))
     instances = draw(st.integers(1 if has_remote else 2, 6))
-    cache = st.sampled_from((0.0, 0.25, 2.0)).map(PrefixCache) if caches else st.just(PrefixCache())
+    cache = st.sampled_from((0.0, 0.25, 2.0, 64.0, 64.0)).map(PrefixCache) if caches else st.just(PrefixCache())
     return Deployment(
         name="random",
         local=LocalCluster(
@@ -156,25 +159,31 @@ def rows_of(row: st.SearchStrategy, most: int) -> st.SearchStrategy[list]:
     return st.integers(0, most).flatmap(lambda n: st.lists(row, min_size=n, max_size=n))
 
 
-@st.composite
-def streams(draw: st.DrawFn, max_requests: int = 24) -> RequestStream:
-    """0 to ``max_requests`` requests: bursts at one instant, tiny and impossible lengths, single output tokens."""
-    row = st.tuples(GAPS_S, INPUT_TOKENS, OUTPUT_TOKENS, st.integers(0, 1))
-    rows = draw(rows_of(row, max_requests))
+# A request of a plain stream: gap, input, output, service class; of conversations: gap, session (−1: none), new tokens,
+# output, whether the user has edited the conversation so far.
+PLAIN_ROW = st.tuples(GAPS_S, INPUT_TOKENS, OUTPUT_TOKENS, st.integers(0, 1))
+TURN_GAPS_S = GAPS_S | st.just(8.0)  # long enough for most turns to end
+TURN_ROW = st.tuples(TURN_GAPS_S, st.integers(-1, 3), st.integers(1, 3000), OUTPUT_TOKENS, st.booleans())
+
+
+def plain_stream(rows: list[tuple]) -> RequestStream:
     gaps, inputs, outputs, classes = zip(*rows, strict=True) if rows else ((), (), (), ())
     return RequestStream(np.cumsum(gaps), np.array(inputs), np.array(outputs), service_class=np.array(classes))
 
 
 @st.composite
-def prefix_streams(draw: st.DrawFn, max_requests: int = 24) -> RequestStream:
-    """Sessions whose turns extend one another, as sessions only or with block hashes too (model.md section 5).
+def streams(draw: st.DrawFn, max_requests: int = 24) -> RequestStream:
+    """0 to ``max_requests`` requests: bursts at one instant, tiny and impossible lengths, single output tokens."""
+    return plain_stream(draw(rows_of(PLAIN_ROW, max_requests)))
+
+
+def conversations(rows: list[tuple], block_tokens: int, known: str) -> RequestStream:
+    """Sessions whose turns extend one another (model.md section 5).
 
     A turn's prompt is the whole context of the turn before it (or, after an edit, the head of it) and some new tokens.
+    ``known`` is what the stream tells of blocks: ``nothing``, the ``full`` blocks of prompts, a ``partial`` last one
+    too, or those of the ``outputs`` as well.
     """
-    block_tokens = draw(st.sampled_from((128, 512)))
-    hashed = draw(st.booleans())
-    row = st.tuples(GAPS_S, st.integers(-1, 3), st.integers(1, 6000), OUTPUT_TOKENS, st.booleans())
-    rows = draw(rows_of(row, max_requests))
     now, fresh = 0.0, 0
     context: dict[int, int] = {}
     blocks: dict[int, list[int]] = {}
@@ -183,22 +192,25 @@ def prefix_streams(draw: st.DrawFn, max_requests: int = 24) -> RequestStream:
     for gap, session, new_tokens, output_tokens, edited in rows:
         now += gap
         before = context.get(session, 0) if session >= 0 else 0
-        known = blocks.get(session, []) if session >= 0 else []
+        held = blocks.get(session, []) if session >= 0 else []
         if edited:
-            before, known = before // 2, known[: before // 2 // block_tokens]
+            before, held = before // 2, held[: before // 2 // block_tokens]
         length = before + new_tokens
-        own = known[: length // block_tokens]
-        while len(own) < length // block_tokens:
+        whole = length + output_tokens
+        own = held[: length // block_tokens]
+        while len(own) < (whole if known == "outputs" else length) // block_tokens:
             own.append(fresh := fresh + 1)
         if session >= 0:
-            context[session], blocks[session] = length + output_tokens, own
+            context[session], blocks[session] = whole, list(own)
+        if known == "partial" and length % block_tokens:
+            own.append(fresh := fresh + 1)
         arrival.append(now)
         inputs.append(length)
         outputs.append(output_tokens)
         sessions.append(session)
         turn.append(turns.get(session, 0) if session >= 0 else 0)
         turns[session] = turns.get(session, 0) + 1
-        hashes.extend(own if hashed else [])
+        hashes.extend(own if known != "nothing" else [])
         offsets.append(len(hashes))
     return RequestStream(
         np.array(arrival),
@@ -210,6 +222,32 @@ def prefix_streams(draw: st.DrawFn, max_requests: int = 24) -> RequestStream:
         block_hashes=np.array(hashes, dtype=np.int64),
         block_tokens=block_tokens,
     )
+
+
+KNOWN_BLOCKS = st.sampled_from(("nothing", "full", "partial", "outputs", "outputs"))
+BLOCK_TOKENS = st.sampled_from((128, 512))
+
+
+@st.composite
+def prefix_streams(draw: st.DrawFn, max_requests: int = 24) -> RequestStream:
+    """Conversations, as sessions only or with block hashes too."""
+    return conversations(draw(rows_of(TURN_ROW, max_requests)), draw(BLOCK_TOKENS), draw(KNOWN_BLOCKS))
+
+
+@st.composite
+def crowds(draw: st.DrawFn, prefixes: bool = False) -> RequestStream:
+    """300 to 600 requests that come faster than they can leave (numpy draws them: Hypothesis would take seconds)."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = draw(st.integers(300, 600))
+    gaps = rng.choice([0.0, 0.0, 1.0, 2.0], n) * draw(st.sampled_from((0.0, 1 / 64, 1 / 32, 0.03)))
+    outputs = rng.integers(1, draw(st.sampled_from((2, 9))), n)
+    if not prefixes:
+        inputs = rng.choice([1, 1024, 2048, 8192, int(rng.integers(1, 30_000))], n)
+        rows = zip(gaps, inputs, outputs, rng.integers(0, 2, n), strict=True)
+        return plain_stream(list(rows))
+    sessions, tokens = rng.integers(-1, 40, n).tolist(), rng.integers(1, 2000, n).tolist()
+    rows = zip(gaps.tolist(), sessions, tokens, outputs.tolist(), (rng.random(n) < 0.2).tolist(), strict=True)
+    return conversations(list(rows), draw(BLOCK_TOKENS), draw(KNOWN_BLOCKS))
 
 
 @st.composite
@@ -240,6 +278,30 @@ def control_sequences(draw: st.DrawFn, max_controls: int = 6) -> tuple[tuple[flo
     """Controls with increasing times > 0."""
     times = draw(st.lists(st.integers(1, 160).map(lambda k: k / 8) | st.floats(0.01, 30.0), max_size=max_controls))
     return tuple((time, draw(controls())) for time in sorted(set(times)))
+
+
+@st.composite
+def fault_timelines(draw: st.DrawFn, deployment: Deployment, near_s: tuple[float, ...] = ()) -> FaultTimeline:
+    """Failures and repairs of any instance, some of them void, some at one instant; most that fail are repaired.
+
+    Half of them come within a second of one of the times ``near_s`` (of controls: conversions are then under way).
+    """
+    remote = deployment.remote.instances if deployment.remote else 0
+    instances = [(True, i) for i in range(remote)] + [(False, i) for i in range(deployment.local.instances)]
+    anywhere = st.integers(0, 80).map(lambda k: k / 8) | st.floats(0.0, 20.0)
+    soon = st.tuples(st.sampled_from(near_s or (0.0,)), st.sampled_from((0.0, 0.125, 0.5)) | st.floats(0.0, 1.0)).map(
+        sum
+    )
+    events = []
+    for _ in range(draw(st.integers(1, 5))):
+        side, instance = draw(st.sampled_from(instances))
+        at = draw(anywhere | soon)
+        events.append((at, side, instance, False))
+        if draw(st.integers(0, 9)):
+            back = at + draw(st.sampled_from((0.0, 0.125, 1.0)) | st.floats(0.0, 10.0))
+            events.append((back, side, instance, True))
+    events.sort(key=lambda event: event[0])
+    return FaultTimeline(*map(np.array, zip(*events, strict=True)))
 
 
 @st.composite
