@@ -7,6 +7,7 @@ needs. All of these numbers are powers of two, so that times worked out by hand 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
