@@ -173,9 +173,20 @@ def test_dual_timescale_leaves_a_calm_system_alone(scenario: Scenario) -> None:
     assert set(controls_of(scenario, (100, {}))) == {Control(3, 19_400.0)}
 
 
-def test_short_loop_raises_t_while_egress_is_congested_once_a_period(scenario: Scenario) -> None:
-    seen = thresholds_of(scenario, (10, {"link_utilisation": 0.9}), short_period_s=30.0, raise_factor=1.5)
-    np.testing.assert_allclose(seen, [19_400] * 3 + [29_100] * 3 + [43_650] * 3 + [65_475], rtol=1e-4)
+def test_short_loop_searches_t_anew_while_egress_is_congested_once_a_period(scenario: Scenario) -> None:
+    seen = thresholds_of(scenario, (7, {"link_utilisation": 0.9}), short_period_s=30.0)
+    np.testing.assert_allclose(seen, [19_400] * 3 + [12_000] * 4, rtol=1e-4)
+
+
+def test_short_loop_goes_beyond_the_searched_t_while_kv_piles_up_and_the_local_pool_is_the_shorter_way(
+    scenario: Scenario,
+) -> None:
+    piled = {"link_utilisation": 1.0, "link_backlog": 50.0, "link_capacity_gbps": 100.0}  # 4 s of the link
+    for local_s, expected in ((1.0, 18_000.0), (9.0, 12_000.0)):
+        seen = thresholds_of(scenario, (4, piled | {"local_expected_wait_s": local_s}), raise_factor=1.5)
+        assert seen[-1] == pytest.approx(expected, rel=1e-4)
+    little = piled | {"link_backlog": 5.0}
+    assert thresholds_of(scenario, (4, little), raise_factor=1.5)[-1] == pytest.approx(12_000, rel=1e-4)
 
 
 def test_short_loop_searches_t_anew_when_requests_queue_for_remote_prefill(scenario: Scenario) -> None:
