@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 import types
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
@@ -237,7 +239,11 @@ def _step(operate: int, sims: np.ndarray, desks: np.ndarray, row: int, action: n
     return 0
 
 
-@entry
+_FOLDERS = tuple(Path(str(module.__file__)).resolve().parent for module in (actions, online))
+_entry = partial(entry, sources=_FOLDERS)
+
+
+@_entry
 def step_rows(
     operate: int,
     sims: np.ndarray,
@@ -253,7 +259,7 @@ def step_rows(
         status[row] = _step(operate, sims, desks, row, chosen[row], observations[row])
 
 
-@entry
+@_entry
 def observe_now(operate: int, sims: np.ndarray, desks: np.ndarray, row: int, observations: np.ndarray) -> None:
     """The first observation of an episode, on the nominal workload alone."""
     desk = as_desk(desks, row)

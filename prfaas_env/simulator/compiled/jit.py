@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import tempfile
@@ -19,14 +20,16 @@ __all__ = ["bind", "c_entry", "entry", "kernel", "small"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _cache_folder() -> str:
-    """A writable folder named after the content of every kernel source: new sources never meet old machine code.
+@functools.cache
+def _cache_folder(*more: Path) -> str:
+    """A writable folder named after the content of every source of the kernels (the simulator's, and those in the
+    folders ``more``): new sources never meet old machine code.
 
     numba's own stamp is the one file that a function stands in, not those that it calls. ``PRFAAS_CACHE_DIR`` overrides
     the place; the default is the user's cache folder, so a read-only installation works.
     """
     here = Path(__file__).resolve().parent
-    sources = sorted([*here.glob("*.py"), here.parent / "laws.py", here.parent / "signals.py"])
+    sources = sorted(source for folder in (here, here.parent, *more) for source in folder.glob("*.py"))
     digest = hashlib.sha256(numba.__version__.encode())
     for source in sources:
         digest.update(source.read_bytes())
@@ -40,9 +43,6 @@ def _cache_folder() -> str:
         except OSError:
             continue
     return tempfile.mkdtemp(prefix="prfaas_env-")
-
-
-_FOLDER = _cache_folder()
 
 
 def kernel(function: F) -> F:
@@ -67,10 +67,10 @@ def small(function: F) -> F:
 
 
 @contextmanager
-def _own_cache() -> Iterator[None]:
+def _own_cache(*sources: Path) -> Iterator[None]:
     """The cache folder is set only while numba looks at it, so that a user's own functions keep theirs."""
     before = numba_config.CACHE_DIR
-    numba_config.CACHE_DIR = _FOLDER
+    numba_config.CACHE_DIR = _cache_folder(*sources)
     try:
         yield
     finally:
@@ -90,9 +90,12 @@ def c_entry(signature: str) -> Callable[[F], Any]:
     return compile_it
 
 
-def entry(function: F) -> F:
-    """Compile a function that Python calls and that may make arrays; its machine code is kept in the cache."""
-    with _own_cache():
+def entry(function: F, *, sources: tuple[Path, ...] = ()) -> F:
+    """Compile a function that Python calls and that may make arrays; its machine code is kept in the cache.
+
+    ``sources``: the folders, besides the simulator's, of all that it calls.
+    """
+    with _own_cache(*sources):
         return numba.njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
 
 
