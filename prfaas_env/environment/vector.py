@@ -134,13 +134,13 @@ class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndar
         infos = self._infos(~fresh)
         observations = self.batch.observations.copy()
         if self.autoreset_mode is AutoresetMode.SAME_STEP and truncated.any():
+            final_info = self._infos(truncated)
             final = np.full(self.num_envs, None, dtype=object)
             for row in np.flatnonzero(truncated).tolist():
                 final[row] = observations[row].copy()
                 self.batch.reset(row)
                 observations[row] = self.batch.observations[row]
-            infos = {**infos, "final_obs": final, "_final_obs": truncated.copy()}
-            infos["final_info"] = {k: v.copy() for k, v in infos.items() if not k.endswith("final_obs")}
+            infos |= {"final_obs": final, "_final_obs": truncated.copy(), "final_info": final_info}
             infos["_final_info"] = truncated.copy()
             self._ended[:] = False
         else:
