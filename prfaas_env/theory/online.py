@@ -84,7 +84,8 @@ def solve(
     """
     bins = tables.shape[1]
     counts = total[:bins]
-    loads = eq.stage_loads(counts / counts.sum(), tables[1], tables[2], tables[3])
+    all_counts = np.cumsum(counts)[bins - 1]  # not sum(): numpy adds in pairs, compiled code one by one
+    loads = eq.stage_loads(counts / all_counts, tables[1], tables[2], tables[3])
     cuts = eq.balanced_cuts(loads, n_prefill, n_remote, link_bps, pipelined)
     at = eq.loads_at(loads, cuts)
     out = np.empty((4, n_prefill.shape[0]))
