@@ -1,8 +1,9 @@
 """``dual-timescale``: the scheduler of PrfaaS (arXiv 2604.15039, section 3.4.3), both of its loops.
 
-*Short loop.* When requests queue for remote prefill, t is searched anew (Eq. 7) on the incremental lengths seen lately
-and at the present split. When egress is near the capacity of the link, likewise (Eq. 3 holds the capacity), and t goes
-beyond the searched value while KV piles up at the link, so that less is sent out. When the link has long been idle and remote compute is free, t comes down towards the searched value.
+*Short loop.* When requests queue for remote prefill, or egress is near the capacity of the link, t is searched anew
+(Eq. 7 at the link's present capacity) on the incremental lengths seen lately and at the present split; t goes beyond
+the searched value while KV piles up at the link, so that less is sent out. When the link has long been idle and remote
+compute is free, t comes down towards the searched value.
 
 *Long loop.* Θ_prfaas + Θ_pd-p ≪ Θ_pd-d turns one decode node into a prefill node, ≫ the reverse; a hysteresis keeps
 the split when they are close, and queues must not say the opposite. After every change of the roles t is re-solved.
