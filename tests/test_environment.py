@@ -6,6 +6,7 @@ import multiprocessing
 import pickle
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -331,3 +332,21 @@ def test_the_picture_is_the_panel_and_keeps_its_size() -> None:
     assert before.shape == after.shape == (*after.shape[:2], 3)
     assert after.dtype == np.uint8
     assert (after > 128).sum() > (before > 128).sum() > 0
+
+
+def test_cache_rule_copies_prefixes_only_where_bandwidth_is_to_spare() -> None:
+    """``auto`` behaves as ``abundant`` on an ample line and as ``scarce`` on one that is full."""
+
+    def returned(rule: str, gbps: float) -> float:
+        base = load_scenario("mooncake-like")
+        scenario = replace(base, horizon_s=600.0).with_overrides({"deployment": {"link": {"capacity_gbps": gbps}}})
+        loop = ControlLoop(scenario, cache_rule=rule)
+        loop.reset(0)
+        for _ in range(60):
+            loop.step(np.zeros(2))
+        return float(loop.finish()["bytes_returned"].sum())
+
+    assert returned("scarce", 100.0) == 0.0 < returned("auto", 100.0) <= returned("abundant", 100.0)
+    assert returned("auto", 1.0) < 0.5 * returned("abundant", 1.0)
+    with pytest.raises(ConfigError, match="did you mean 'scarce'"):
+        ControlLoop(load_scenario("mooncake-like"), cache_rule="scarse")

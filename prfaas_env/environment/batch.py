@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prfaas_env.environment import kernel
+from prfaas_env.environment.cache_rule import CACHE_RULES
 from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.kernel import DESK, DESK_SCALARS, FORM, GROW, Desk
 from prfaas_env.environment.observation import COMPONENTS
@@ -44,6 +45,7 @@ def _desk(loop: ControlLoop, closed_form: OnlineClosedForm, shared: Shared, row:
     d["window_s"] = loop.window_s
     d["n_local"] = deployment.local.instances
     d["n_remote"] = deployment.remote.instances if deployment.remote else 0.0
+    d["cache_rule"] = CACHE_RULES.index(loop.cache_rule)
     d["pipelined"] = deployment.layerwise_pipelining
     d["decode_tokens_per_s"] = closed_form.decode_tokens_per_s
     return Desk(

@@ -7,13 +7,14 @@ becomes the next observation and the terms of the reward. The environment and th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.actions import action_form
+from prfaas_env.environment.cache_rule import check_cache_rule, is_abundant
 from prfaas_env.environment.observation import FACT, coarse_shares, encode, raw_observation
 from prfaas_env.environment.recent import empty_recent, recent_rates, update_recent
 from prfaas_env.environment.reward import PATIENCE_S, reward_terms, reward_weights, term_factors, weigh
@@ -55,6 +56,7 @@ class _Episode:
     control: Control
     advice: Advice
     signals: list[np.ndarray]
+    last: np.ndarray  # signals of the last interval, or of the start
 
 
 def _link_and_split(signals: np.ndarray) -> tuple[float, int]:
@@ -65,7 +67,8 @@ class ControlLoop:
     """Runs episodes of one scenario: ``reset``, then ``step`` until ``ended``, then ``finish``.
 
     ``action`` and ``reward`` name an action form and a kind of reward; ``window_s`` is the window of the online closed
-    form and of the slow rates. Raises :class:`ConfigError` on an unknown name or a window that is not positive.
+    form and of the slow rates; ``cache_rule`` is ``scarce``, ``abundant`` or, by the link's load, ``auto``.
+    Raises :class:`ConfigError` on an unknown name or a window that is not positive.
     """
 
     def __init__(
@@ -75,12 +78,14 @@ class ControlLoop:
         reward: str = "ttft",
         engine: str = DEFAULT_ENGINE,
         window_s: float = DEFAULT_WINDOW_S,
+        cache_rule: str = "auto",
     ) -> None:
         if not (math.isfinite(window_s) and window_s > 0):
             raise ConfigError(f"window_s: expected a number of seconds > 0, got {window_s!r}")
         self.scenario = scenario
         self.engine_name = engine
         self.window_s = float(window_s)
+        self.cache_rule = check_cache_rule(cache_rule)
         self.actions = action_form(action, scenario.deployment)
         self.weights = reward_weights(reward)
         nominal_arrivals = scenario.lambda_max_rps * scenario.control_step_s
@@ -115,7 +120,7 @@ class ControlLoop:
         closed_form = OnlineClosedForm(deployment, scenario.nominal, self.window_s, scenario.control_step_s)
         signals, _ = engine.measure()
         advice = closed_form.advise(*_link_and_split(signals))
-        self._episode = _Episode(draw, engine, closed_form, empty_recent(), control, advice, [])
+        self._episode = _Episode(draw, engine, closed_form, empty_recent(), control, advice, [], signals)
         return self._observe(signals)
 
     def step(self, action: np.ndarray) -> Interval:
@@ -128,6 +133,8 @@ class ControlLoop:
         if now_s >= horizon_s:
             raise RuntimeError(f"the episode ended at {horizon_s:g} s: call reset")
         control = self.actions.decode(action, episode.advice.threshold_tokens, episode.advice.n_prefill)
+        if self.cache_rule == "abundant" or (self.cache_rule == "auto" and is_abundant(episode.last)):
+            control = replace(control, cache_rule="abundant")
         episode.control = control
         episode.engine.apply(control)
         # By step number, not by adding up: the steps do not drift.
@@ -135,6 +142,7 @@ class ControlLoop:
         episode.engine.advance(end_s)
         signals, bin_counts = episode.engine.measure()
         episode.signals.append(signals)
+        episode.last = signals
         update_recent(episode.recent, signals, self.window_s)
         episode.advice = episode.closed_form.update(
             bin_counts,

@@ -93,6 +93,8 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     - `action`: `residual` (recommended), `absolute` or `price`. `reward`: `ttft`, `goodput` or `cost`.
     - `engine`: which simulator runs it; `control_step_s` (1 to 300) and `horizon_s` override the scenario's.
     - `window_s`: window of the online closed form and of the slow rates, seconds.
+    - `cache_rule`: `scarce` (each cluster's prefix cache counts alone), `abundant` (the longer prefix counts, and is
+      copied where it is missing) or `auto`: abundant while less than half of the link is used.
     - `render_mode`: `ansi` (a panel of text) or `rgb_array` (the same panel as a picture; needs Pillow).
 
     Raises `ConfigError`, one line, on anything it cannot use.
@@ -113,6 +115,7 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         control_step_s: float | None = None,
         horizon_s: float | None = None,
         window_s: float = DEFAULT_WINDOW_S,
+        cache_rule: str = "auto",
         render_mode: str | None = None,
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
@@ -126,7 +129,7 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
             control_step_s=base.control_step_s if control_step_s is None else control_step_s,
             horizon_s=base.horizon_s if horizon_s is None else horizon_s,
         )
-        self._loop_arguments = (action, reward, engine, window_s)
+        self._loop_arguments = (action, reward, engine, window_s, cache_rule)
         self.loop = ControlLoop(self.scenario, *self._loop_arguments)
         self.action_space = action_space()
         self.observation_space = observation_space()

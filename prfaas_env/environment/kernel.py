@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from prfaas_env.environment import actions, observation, recent, reward
+from prfaas_env.environment import actions, cache_rule, observation, recent, reward
 from prfaas_env.simulator.compiled import loop
 from prfaas_env.simulator.compiled.handle import Field, HandleKind, call, pointer_at
 from prfaas_env.simulator.compiled.jit import bind, entry
@@ -34,6 +34,7 @@ FORM = {name: code for code, name in enumerate(actions.ACTION_FORMS)}
 DESK_SCALARS = np.dtype(
     [
         ("form", "i8"),  # code of the action form
+        ("cache_rule", "i8"),
         ("prefill_low", "i8"),
         ("prefill_high", "i8"),
         ("control_step_s", "f8"),
@@ -126,6 +127,7 @@ corrected_prefill = _jit(actions.corrected_prefill, away_from_zero=away_from_zer
 decode_residual = _jit(actions.decode_residual, corrected_prefill=corrected_prefill)
 decode_absolute = _jit(actions.decode_absolute, away_from_zero=away_from_zero)
 decode_price = _jit(actions.decode_price, corrected_prefill=corrected_prefill)
+is_abundant = _jit(cache_rule.is_abundant)
 push = _jit(online.push)
 solve = _jit(online.solve, eq=_compiled_closed_form())
 update_recent = _jit(recent.update_recent)
@@ -138,6 +140,7 @@ weigh = _jit(reward.weigh)
 
 # --- one step ------------------------------------------------------------------------------------------------------
 
+AUTO, ABUNDANT = cache_rule.CACHE_RULES.index("auto"), cache_rule.CACHE_RULES.index("abundant")
 RESIDUAL, ABSOLUTE, PRICE = FORM["residual"], FORM["absolute"], FORM["price"]
 THRESHOLD, PREFILL_RPS, DECODE_RPS = online.THRESHOLD, online.PREFILL_RPS, online.DECODE_RPS
 BINS = len(LENGTH_BIN_CENTRES_TOKENS)
@@ -214,7 +217,8 @@ def _step(operate: int, sims: np.ndarray, desks: np.ndarray, row: int, action: n
             knobs = decode_price(first, second, d.advised_threshold_tokens, d.advised_prefill, low, high)
         d.threshold_tokens = knobs.threshold_tokens
         d.price_s = knobs.price_s
-        call(operate, sim, APPLY, knobs.n_prefill, knobs.by_price, 0, knobs.threshold_tokens, knobs.price_s)
+        abundant = d.cache_rule == ABUNDANT or (d.cache_rule == AUTO and is_abundant(desk.signals))
+        call(operate, sim, APPLY, knobs.n_prefill, knobs.by_price, abundant, knobs.threshold_tokens, knobs.price_s)
         d.running = 1
     end_s = min((d.steps + 1) * d.control_step_s, d.horizon_s)
     if call(operate, sim, ADVANCE, 0, 0, 0, end_s, 0.0) == RING_FULL:

@@ -33,7 +33,7 @@ class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndar
     Copy i is seeded with ``seed + i`` and gives, step for step, what the scalar environment gives with that seed.
 
     - ``scenario``: one scenario, or a list of which copy i takes number i mod length.
-    - ``action``, ``reward``, ``control_step_s``, ``horizon_s``, ``window_s``: as for the scalar environment.
+    - ``action``, ``reward``, ``control_step_s``, ``horizon_s``, ``window_s``, ``cache_rule``: as for the scalar one.
     - ``autoreset_mode``: ``NextStep`` (default; Gymnasium's name or enum), ``SameStep`` or ``Disabled`` (then reset
       with ``options={"reset_mask": …}``).
     - ``threads``: copies stepped at a time; the results do not depend on it.
@@ -53,6 +53,7 @@ class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndar
         control_step_s: float | None = None,
         horizon_s: float | None = None,
         window_s: float = DEFAULT_WINDOW_S,
+        cache_rule: str = "auto",
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         threads: int | None = None,
         render_mode: str | None = None,
@@ -78,7 +79,7 @@ class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndar
             _with_steps(item if isinstance(item, Scenario) else load_scenario(item), control_step_s, horizon_s)
             for item in given
         ]
-        loops = [ControlLoop(item, action, reward, "compiled", window_s) for item in scenarios]
+        loops = [ControlLoop(item, action, reward, "compiled", window_s, cache_rule) for item in scenarios]
         self.num_envs = num_envs
         self.batch = Batch([loops[i % len(loops)] for i in range(num_envs)], threads)
         self.single_action_space = action_space()
