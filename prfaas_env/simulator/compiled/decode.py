@@ -8,18 +8,8 @@ from prfaas_env.simulator.compiled.accounts import integrate_decode
 from prfaas_env.simulator.compiled.jit import kernel, small
 from prfaas_env.simulator.compiled.laws import fabric_ready_s
 from prfaas_env.simulator.compiled.link import begin_flow
-from prfaas_env.simulator.compiled.queues import (
-    append_bound,
-    append_memory,
-    append_ready,
-    pop_memory,
-    pop_ready,
-    prepend_memory,
-    prepend_ready,
-    remove_memory,
-    slot,
-)
-from prfaas_env.simulator.compiled.state import FORWARD, Sim
+from prfaas_env.simulator.compiled.queues import append, pop, prepend, remove, slot
+from prfaas_env.simulator.compiled.state import BOUND, FORWARD, MEMORY, READY, Sim
 from prfaas_env.simulator.compiled.timers import KV_READY, TOKEN, set_timer, stop_timer, timer_b
 
 __all__: list[str] = []
@@ -210,7 +200,8 @@ def seat(sim: Sim, number: int) -> None:
     if sim.decoders[instance].active < sim.constants[0].slots:
         admit(sim, number, instance)
     else:
-        append_bound(sim, instance, number)
+        append(sim, BOUND + instance, number)
+        sim.scalars[0].waiting_bound += 1
 
 
 @kernel
@@ -230,9 +221,8 @@ def transfer_may_begin(sim: Sim, number: int) -> None:
 @kernel
 def grant(sim: Sim) -> None:
     """Give memory to those that wait for it, FCFS, on the instance with the most of it."""
-    g = sim.scalars[0]
-    while g.memory_head >= 0:
-        number = g.memory_head
+    while sim.queues[MEMORY].length > 0:
+        number = sim.queues[MEMORY].head
         request = sim.ring[slot(sim, number)]
         best = -1
         for i in range(len(sim.decoders)):
@@ -242,7 +232,8 @@ def grant(sim: Sim) -> None:
                 best = i
         if best < 0:
             return
-        pop_memory(sim)
+        pop(sim, MEMORY)
+        request.in_memory_queue = 0
         sim.decoders[best].free_bytes -= request.reserved_bytes
         sim.decoders[best].bound += 1
         request.bound = 1
@@ -257,18 +248,24 @@ def grant(sim: Sim) -> None:
 def fill(sim: Sim) -> None:
     """Give slots to those whose KV has come, FCFS, on the instance with the most of them free."""
     g = sim.scalars[0]
-    while g.ready_head >= 0 and g.admitting > 0:
+    while sim.queues[READY].length > 0 and g.admitting > 0:
         lightest = sim.decoders[0].by_load
         if sim.decoders[lightest].active >= sim.constants[0].slots:
             return
-        admit(sim, pop_ready(sim), lightest)
+        admit(sim, pop(sim, READY), lightest)
+
+
+@kernel
+def _ask_for_memory(sim: Sim, number: int) -> None:
+    append(sim, MEMORY, number)
+    sim.ring[slot(sim, number)].in_memory_queue = 1
 
 
 @kernel
 def reserve(sim: Sim, number: int) -> None:
     """Memory for a request whose transfer is about to begin."""
     if sim.constants[0].limited:
-        append_memory(sim, number)
+        _ask_for_memory(sim, number)
         grant(sim)
     else:
         transfer_may_begin(sim, number)
@@ -288,7 +285,8 @@ def unreserve(sim: Sim, number: int) -> None:
     """A fault has thrown a request back before its KV came: it gives up its memory, or its place in the queue."""
     request = sim.ring[slot(sim, number)]
     if request.in_memory_queue:
-        remove_memory(sim, number)
+        remove(sim, MEMORY, number)
+        request.in_memory_queue = 0
     elif request.bound:
         unbind(sim, number)
         request.decode_instance = -1
@@ -302,12 +300,12 @@ def ready(sim: Sim, number: int) -> None:
     request.kv_ready_s = request.queued_s = sim.scalars[0].now
     request.kv_here = 1
     if not sim.constants[0].limited:
-        append_ready(sim, number)
+        append(sim, READY, number)
         fill(sim)
     elif request.bound:
         seat(sim, number)
     else:
-        append_memory(sim, number)
+        _ask_for_memory(sim, number)
         grant(sim)
 
 
@@ -373,10 +371,8 @@ def fail_decoder(sim: Sim, instance: int) -> None:
     left = decoder.active
     for k in range(decoder.active):
         sim.ring[slot(sim, sim.sequences[instance, k].number)].mark = 1
-    while decoder.waiting_head >= 0:
-        waiter = decoder.waiting_head
-        decoder.waiting_head = sim.ring[slot(sim, waiter)].next
-        sim.ring[slot(sim, waiter)].mark = 1
+    while sim.queues[BOUND + instance].length > 0:
+        sim.ring[slot(sim, pop(sim, BOUND + instance))].mark = 1
         g.waiting_bound -= 1
         left += 1
     decoder.active = 0
@@ -394,10 +390,8 @@ def fail_decoder(sim: Sim, instance: int) -> None:
             request.mark = 0
             request.queued_s = g.now
             left -= 1
-            if limited:
-                prepend_memory(sim, number)
-            else:
-                prepend_ready(sim, number)
+            prepend(sim, MEMORY if limited else READY, number)
+            request.in_memory_queue = 1 if limited else 0
         number -= 1
     grant(sim)
     fill(sim)

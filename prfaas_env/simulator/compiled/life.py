@@ -38,9 +38,9 @@ from prfaas_env.simulator.compiled.prefill import (
     stop_running,
     submit,
 )
-from prfaas_env.simulator.compiled.queues import pop_bound, slot
+from prfaas_env.simulator.compiled.queues import pop, slot
 from prfaas_env.simulator.compiled.roles import claim, drained, fail_local, repair_local
-from prfaas_env.simulator.compiled.state import FORWARD, LOCAL, REMOTE, REVERSE, Sim
+from prfaas_env.simulator.compiled.state import BOUND, FORWARD, LOCAL, REMOTE, REVERSE, Sim
 from prfaas_env.simulator.compiled.timers import COPIED, KV_READY, set_timer, stop_timer, timer_a, timer_b
 from prfaas_env.simulator.log import COMPLETED, IN_SYSTEM, REJECTED
 
@@ -143,7 +143,7 @@ def arrive(sim: Sim, number: int) -> None:
     request.cached_tokens = remote_prefix if remote else local_prefix
     request.service_s = remote_s if remote else local_s
     request.kv_bytes = size if remote else kv_bytes(c.fixed_bytes, c.bytes_per_token, tokens, 0)
-    if sim.pools[side].queue >= c.queue_limit:
+    if sim.queues[side].length >= c.queue_limit:
         _reject(sim, number, QUEUE_FULL)
         return
     count_arrival(sim, remote, uncached)
@@ -253,8 +253,9 @@ def _finish(sim: Sim, number: int, instance: int) -> None:
     drop_first_sequence(sim, instance)
     if c.limited:
         unbind(sim, number)
-        if sim.decoders[instance].waiting_head >= 0:
-            admit(sim, pop_bound(sim, instance), instance)
+        if sim.queues[BOUND + instance].length > 0:
+            g.waiting_bound -= 1
+            admit(sim, pop(sim, BOUND + instance), instance)
     plan_milestone(sim, instance)
 
     steps = request.output_tokens - 1

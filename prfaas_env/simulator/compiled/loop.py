@@ -20,9 +20,9 @@ from prfaas_env.simulator.compiled.life import (
 )
 from prfaas_env.simulator.compiled.link import backlog_bytes, caught_up, set_capacity
 from prfaas_env.simulator.compiled.prefill import expected_wait_s
-from prfaas_env.simulator.compiled.queues import slot
+from prfaas_env.simulator.compiled.queues import oldest_queued_s, slot
 from prfaas_env.simulator.compiled.roles import converted, steer
-from prfaas_env.simulator.compiled.state import FORWARD, LOCAL, REMOTE, REVERSE, SIM, Sim
+from prfaas_env.simulator.compiled.state import BOUND, FORWARD, LOCAL, READY, REMOTE, REVERSE, SIM, Sim
 from prfaas_env.simulator.compiled.timers import (
     CATCH_UP,
     CONVERTED,
@@ -170,14 +170,11 @@ def measure(sim: Sim) -> None:
     link.sent_bytes = link.capacity_bytes = link.congested_s = 0.0
     back.sent_bytes = back.capacity_bytes = back.congested_s = 0.0
 
-    oldest_s = np.inf
-    if g.ready_head >= 0:
-        oldest_s = _oldest_queued_s(sim, g.ready_head)
+    oldest_s = oldest_queued_s(sim, READY)
     for i in range(len(sim.decoders) if g.waiting_bound > 0 else 0):
-        if sim.decoders[i].waiting_head >= 0:
-            oldest_s = min(oldest_s, _oldest_queued_s(sim, sim.decoders[i].waiting_head))
-    signals[DECODE_QUEUE] = g.ready_queue + g.waiting_bound
-    signals[DECODE_OLDEST_WAIT_S] = now - oldest_s if oldest_s < np.inf else 0.0
+        oldest_s = min(oldest_s, oldest_queued_s(sim, BOUND + i))
+    signals[DECODE_QUEUE] = sim.queues[READY].length + g.waiting_bound
+    signals[DECODE_OLDEST_WAIT_S] = now - oldest_s
     signals[DECODE_ACTIVE] = g.active
     signals[DECODE_BUSY_SHARE] = g.active_integral_s / g.slot_integral_s if g.slot_integral_s > 0 else 0.0
     g.active_integral_s = g.slot_integral_s = 0.0
@@ -201,24 +198,12 @@ def measure(sim: Sim) -> None:
 
 
 @kernel
-def _oldest_queued_s(sim: Sim, head: int) -> float:
-    """When the longest waiting request of a queue joined it (its head, but for those that a fault has put back)."""
-    oldest_s = np.inf
-    number = head
-    while number >= 0:
-        request = sim.ring[slot(sim, number)]
-        oldest_s = min(oldest_s, request.queued_s)
-        number = request.next
-    return oldest_s
-
-
-@kernel
 def _measure_pool(sim: Sim, side: int, signals: np.ndarray, first: int) -> None:
     """Four signals of a prefill pool, in the order of ``SIGNALS``: queue, oldest wait, expected wait, busy share."""
     integrate_pool(sim, side)
-    pool = sim.pools[side]
-    signals[first] = pool.queue
-    signals[first + 1] = sim.scalars[0].now - sim.ring[slot(sim, pool.head)].queued_s if pool.queue > 0 else 0.0
+    pool, queue = sim.pools[side], sim.queues[side]
+    signals[first] = queue.length
+    signals[first + 1] = sim.scalars[0].now - sim.ring[slot(sim, queue.head)].queued_s if queue.length > 0 else 0.0
     signals[first + 2] = expected_wait_s(sim, side) if pool.members > 0 else 0.0
     signals[first + 3] = pool.busy_integral_s / pool.member_integral_s if pool.member_integral_s > 0 else 0.0
     pool.busy_integral_s = pool.member_integral_s = 0.0

@@ -7,7 +7,7 @@ import numpy as np
 from prfaas_env.simulator.compiled.accounts import integrate_pool
 from prfaas_env.simulator.compiled.decode import reserve
 from prfaas_env.simulator.compiled.jit import kernel
-from prfaas_env.simulator.compiled.queues import append_pool, pop_pool, prepend_pool, slot
+from prfaas_env.simulator.compiled.queues import append, pop, prepend, slot
 from prfaas_env.simulator.compiled.state import Sim
 from prfaas_env.simulator.compiled.timers import PREFILL_END, set_timer, stop_timer, timer_a
 
@@ -125,8 +125,8 @@ def rebuild_schedule(sim: Sim, side: int) -> None:
                 place = (place - 1) >> 1
             row[place].free_at_s = free_at_s
             count += 1
-    number = sim.pools[side].head
-    for _ in range(sim.pools[side].queue):
+    number = sim.queues[side].head
+    for _ in range(sim.queues[side].length):
         request = sim.ring[slot(sim, number)]
         _extend_schedule(sim, side, request.service_s)
         number = request.next
@@ -152,8 +152,8 @@ def start_prefill(sim: Sim, side: int, number: int, instance: int) -> None:
 
 @kernel
 def dispatch(sim: Sim, side: int) -> None:
-    while sim.pools[side].queue > 0 and sim.pools[side].idle > 0:
-        number = pop_pool(sim, side)
+    while sim.queues[side].length > 0 and sim.pools[side].idle > 0:
+        number = pop(sim, side)
         start_prefill(sim, side, number, _pop_idle(sim, side))
 
 
@@ -163,17 +163,17 @@ def submit(sim: Sim, side: int, number: int) -> None:
     request = sim.ring[slot(sim, number)]
     request.queued_s = sim.scalars[0].now
     _extend_schedule(sim, side, request.service_s)
-    if sim.pools[side].queue == 0 and sim.pools[side].idle > 0:
+    if sim.queues[side].length == 0 and sim.pools[side].idle > 0:
         start_prefill(sim, side, number, _pop_idle(sim, side))
     else:
-        append_pool(sim, side, number)
+        append(sim, side, number)
 
 
 @kernel
 def offer(sim: Sim, side: int, instance: int) -> None:
     """An instance is free for the head of the queue."""
-    if sim.pools[side].queue > 0 and sim.pools[side].idle == 0:
-        start_prefill(sim, side, pop_pool(sim, side), instance)
+    if sim.queues[side].length > 0 and sim.pools[side].idle == 0:
+        start_prefill(sim, side, pop(sim, side), instance)
     else:
         _push_idle(sim, side, instance)
         dispatch(sim, side)
@@ -223,4 +223,4 @@ def fail_prefill(sim: Sim, side: int, instance: int) -> int:
 def put_back(sim: Sim, side: int, number: int) -> None:
     """A request that a fault has sent back takes the head of the queue; the caller goes from newest to oldest."""
     sim.ring[slot(sim, number)].queued_s = sim.scalars[0].now
-    prepend_pool(sim, side, number)
+    prepend(sim, side, number)

@@ -1,4 +1,8 @@
-"""Queues of requests, linked through the ring: a request stands in at most one."""
+"""Queues of requests, linked through the ring: a request stands in at most one.
+
+Queue ``LOCAL`` and queue ``REMOTE`` are those of the prefill pools; ``READY`` waits for a decode slot anywhere,
+``MEMORY`` for KV memory, and ``BOUND + i`` for a slot of decode instance i, which holds its memory.
+"""
 
 from __future__ import annotations
 
@@ -15,135 +19,62 @@ def slot(sim: Sim, number: int) -> int:
 
 
 @kernel
-def append_ready(sim: Sim, number: int) -> None:
-    g = sim.scalars[0]
+def append(sim: Sim, which: int, number: int) -> None:
+    queue = sim.queues[which]
     sim.ring[slot(sim, number)].next = -1
-    if g.ready_head < 0:
-        g.ready_head = number
+    if queue.head < 0:
+        queue.head = number
     else:
-        sim.ring[slot(sim, g.ready_tail)].next = number
-    g.ready_tail = number
-    g.ready_queue += 1
+        sim.ring[slot(sim, queue.tail)].next = number
+    queue.tail = number
+    queue.length += 1
 
 
 @kernel
-def prepend_ready(sim: Sim, number: int) -> None:
-    g = sim.scalars[0]
-    sim.ring[slot(sim, number)].next = g.ready_head
-    if g.ready_head < 0:
-        g.ready_tail = number
-    g.ready_head = number
-    g.ready_queue += 1
+def prepend(sim: Sim, which: int, number: int) -> None:
+    """Put a request that a fault has thrown back at the head."""
+    queue = sim.queues[which]
+    sim.ring[slot(sim, number)].next = queue.head
+    if queue.head < 0:
+        queue.tail = number
+    queue.head = number
+    queue.length += 1
 
 
 @kernel
-def pop_ready(sim: Sim) -> int:
-    g = sim.scalars[0]
-    number = g.ready_head
-    g.ready_head = sim.ring[slot(sim, number)].next
-    g.ready_queue -= 1
+def pop(sim: Sim, which: int) -> int:
+    """Take the head of a queue that is not empty."""
+    queue = sim.queues[which]
+    number = queue.head
+    queue.head = sim.ring[slot(sim, number)].next
+    queue.length -= 1
     return number
 
 
 @kernel
-def append_memory(sim: Sim, number: int) -> None:
-    g = sim.scalars[0]
-    request = sim.ring[slot(sim, number)]
-    request.next = -1
-    request.in_memory_queue = 1
-    if g.memory_head < 0:
-        g.memory_head = number
-    else:
-        sim.ring[slot(sim, g.memory_tail)].next = number
-    g.memory_tail = number
-
-
-@kernel
-def prepend_memory(sim: Sim, number: int) -> None:
-    g = sim.scalars[0]
-    request = sim.ring[slot(sim, number)]
-    request.next = g.memory_head
-    request.in_memory_queue = 1
-    if g.memory_head < 0:
-        g.memory_tail = number
-    g.memory_head = number
-
-
-@kernel
-def pop_memory(sim: Sim) -> int:
-    g = sim.scalars[0]
-    number = g.memory_head
-    request = sim.ring[slot(sim, number)]
-    request.in_memory_queue = 0
-    g.memory_head = request.next
-    return number
-
-
-@kernel
-def remove_memory(sim: Sim, number: int) -> None:
-    """Take a request out of the middle of the memory queue (a fault has thrown it back)."""
-    g = sim.scalars[0]
-    before, here = -1, g.memory_head
+def remove(sim: Sim, which: int, number: int) -> None:
+    """Take a request out of the middle of the queue that it stands in."""
+    queue = sim.queues[which]
+    before, here = -1, queue.head
     while here != number:
         before, here = here, sim.ring[slot(sim, here)].next
     after = sim.ring[slot(sim, number)].next
     if before < 0:
-        g.memory_head = after
+        queue.head = after
     else:
         sim.ring[slot(sim, before)].next = after
     if after < 0:
-        g.memory_tail = before
-    sim.ring[slot(sim, number)].in_memory_queue = 0
+        queue.tail = before
+    queue.length -= 1
 
 
 @kernel
-def append_bound(sim: Sim, instance: int, number: int) -> None:
-    """A request whose KV has come waits for a slot of the instance that holds its memory."""
-    decoder = sim.decoders[instance]
-    sim.ring[slot(sim, number)].next = -1
-    if decoder.waiting_head < 0:
-        decoder.waiting_head = number
-    else:
-        sim.ring[slot(sim, decoder.waiting_tail)].next = number
-    decoder.waiting_tail = number
-    sim.scalars[0].waiting_bound += 1
-
-
-@kernel
-def pop_bound(sim: Sim, instance: int) -> int:
-    decoder = sim.decoders[instance]
-    number = decoder.waiting_head
-    decoder.waiting_head = sim.ring[slot(sim, number)].next
-    sim.scalars[0].waiting_bound -= 1
-    return number
-
-
-@kernel
-def append_pool(sim: Sim, side: int, number: int) -> None:
-    pool = sim.pools[side]
-    sim.ring[slot(sim, number)].next = -1
-    if pool.head < 0:
-        pool.head = number
-    else:
-        sim.ring[slot(sim, pool.tail)].next = number
-    pool.tail = number
-    pool.queue += 1
-
-
-@kernel
-def prepend_pool(sim: Sim, side: int, number: int) -> None:
-    pool = sim.pools[side]
-    sim.ring[slot(sim, number)].next = pool.head
-    if pool.head < 0:
-        pool.tail = number
-    pool.head = number
-    pool.queue += 1
-
-
-@kernel
-def pop_pool(sim: Sim, side: int) -> int:
-    pool = sim.pools[side]
-    number = pool.head
-    pool.head = sim.ring[slot(sim, number)].next
-    pool.queue -= 1
-    return number
+def oldest_queued_s(sim: Sim, which: int) -> float:
+    """When the longest waiting request of a queue joined it (its head, but for those that a fault has put back)."""
+    oldest_s = sim.scalars[0].now
+    number = sim.queues[which].head
+    while number >= 0:
+        request = sim.ring[slot(sim, number)]
+        oldest_s = min(oldest_s, request.queued_s)
+        number = request.next
+    return oldest_s

@@ -23,6 +23,7 @@ __all__ = ["LOCAL", "REMOTE", "SIM", "STATE_FIELDS", "Sim", "allocate", "grown",
 
 LOCAL, REMOTE = 0, 1  # rows of the per-cluster arrays; as links: LOCAL → REMOTE is the reverse direction
 FORWARD, REVERSE = 0, 1
+READY, MEMORY, BOUND = 2, 3, 4  # queues after those of the pools
 
 
 def _record(**fields: str) -> np.dtype:
@@ -54,11 +55,6 @@ SCALARS = _record(
     active="i8",
     admitting="i8",  # instances that admit
     decoding="i8",  # instances that admit or have sequences
-    ready_head="i8",
-    ready_tail="i8",
-    ready_queue="i8",
-    memory_head="i8",
-    memory_tail="i8",
     waiting_bound="i8",  # requests that wait for a slot of the instance that holds their memory
     decode_since_s="f8",
     active_integral_s="f8",
@@ -118,10 +114,8 @@ REQUEST = _record(
 )
 
 TIMER = _record(time_s="f8", order="i8", id="i8")
+QUEUE = _record(head="i8", tail="i8", length="i8")
 POOL = _record(
-    head="i8",
-    tail="i8",
-    queue="i8",
     members="i8",
     running="i8",
     idle="i8",
@@ -137,8 +131,6 @@ DECODER = _record(
     active="i8",
     admitting="i8",
     bound="i8",
-    waiting_head="i8",
-    waiting_tail="i8",
     free_bytes="f8",
     heap_place="i8",  # place in the heap of instances by load, −1 if it does not admit
     by_load="i8",  # that heap: instance numbers, fewest active first
@@ -203,6 +195,7 @@ class Sim(NamedTuple):
     ring: np.ndarray  # (2^k,) REQUEST
     timers: np.ndarray  # (timer_count,) TIMER: a binary heap
     timer_place: np.ndarray  # (timer_count,) where a timer is in the heap, −1 if it does not run
+    queues: np.ndarray  # (4 + local instances,) QUEUE, see queues.py
     pools: np.ndarray  # (2,) POOL
     instances: np.ndarray  # (2, most instances) INSTANCE
     decoders: np.ndarray  # (local instances,) DECODER
@@ -259,6 +252,7 @@ FIELDS: tuple[Field, ...] = (
     Field("ring", REQUEST, 1),
     Field("timers", TIMER, 1),
     Field("timer_place", INT, 1),
+    Field("queues", QUEUE, 1),
     Field("pools", POOL, 1),
     Field("instances", INSTANCE, 2),
     Field("decoders", DECODER, 1),
@@ -358,11 +352,11 @@ def allocate(
     blocks = int(stream.block_hashes.max()) + 1 if cached else 0
 
     scalars = np.zeros(1, dtype=SCALARS)
-    for name in ("draining", "converting", "ready_head", "ready_tail", "memory_head", "memory_tail"):
-        scalars[0][name] = -1
+    scalars[0]["draining"] = scalars[0]["converting"] = -1
     timers = timer_count(local.instances, ring)
     pools = np.zeros(2, dtype=POOL)
-    pools["head"] = pools["tail"] = -1
+    queues = np.zeros(BOUND + local.instances, dtype=QUEUE)
+    queues["head"] = queues["tail"] = -1
     instances = np.zeros((2, most), dtype=INSTANCE)
     instances["running"] = -1
     for side, count in ((LOCAL, local.prefill), (REMOTE, remote_instances)):
@@ -370,7 +364,7 @@ def allocate(
         instances[side, :count]["member"] = 1
         instances[side, :count]["idle"] = np.arange(count)
     decoders = np.zeros(local.instances, dtype=DECODER)
-    decoders["waiting_head"] = decoders["waiting_tail"] = decoders["heap_place"] = -1
+    decoders["heap_place"] = -1
     decoders["free_bytes"] = local.profile.hbm_for_kv_bytes
     decoders["admitting"][local.prefill :] = 1
     decoders["heap_place"][local.prefill :] = np.arange(local.decode)
@@ -389,6 +383,7 @@ def allocate(
         ring=np.zeros(ring, dtype=REQUEST),
         timers=np.zeros(timers, dtype=TIMER),
         timer_place=np.full(timers, -1, dtype=np.int64),
+        queues=queues,
         pools=pools,
         instances=instances,
         decoders=decoders,
