@@ -105,6 +105,19 @@ def test_make_vec_makes_it_and_its_own_sync_vector_agrees() -> None:
         assert vector.observation_space.contains(other[0])
 
 
+@pytest.mark.parametrize("scenario", ["link-outage", "multi-tenant", "node-failures", "prefix-skew"])
+def test_faults_outages_classes_and_caches_are_the_same(scenario: str) -> None:
+    arguments = {"scenario": scenario, "horizon_s": 1800.0, "action": "absolute"}
+    vector, scalar = PrfaaSVectorEnv(1, **arguments), PrfaaSEnv(**arguments)
+    np.testing.assert_array_equal(vector.reset(seed=2)[0][0], scalar.reset(seed=2)[0])
+    for actions in random_actions(180, 1):
+        observation, reward, _, truncated, _ = scalar.step(actions[0])
+        step = vector.step(actions)
+        np.testing.assert_array_equal(observation, step[0][0])
+        assert (reward, truncated) == (step[1][0], step[3][0])
+    assert truncated
+
+
 def test_a_ring_that_grows_inside_a_step_changes_nothing() -> None:
     """Four times the load that the system can bear: hundreds of requests are in it after some minutes."""
     scenario = load_scenario("paper-stationary").with_overrides(load=4.0, horizon_s=600.0)
