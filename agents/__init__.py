@@ -23,7 +23,7 @@ _SCRIPTED = {
     "dual-timescale": ("dual_timescale", "DualTimescale"),
     "least-completion": ("least_completion", "LeastCompletion"),
 }
-_LEARNED = Path(__file__).resolve().parent / "pretrained" / "learned.zip"
+_LEARNED = Path(__file__).resolve().parent / "pretrained" / "residual" / "model.zip"
 
 
 def names() -> list[str]:

@@ -365,3 +365,27 @@ def test_the_page_lists_every_setting_with_its_default() -> None:
     listed = {key.strip("`"): default for key, default, _ in rows}
     plain = to_mapping(Settings(scenarios=("x",)))
     assert listed == {"scenarios": "–"} | {key: str(value) for key, value in plain.items() if key != "scenarios"}
+
+
+# --- the shipped model ------------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_model_is_better_than_the_scheduler_it_corrects() -> None:
+    """On drift-mix, which it was trained on, and seeds that neither training nor the choice of the model has met."""
+    seeds = range(FIRST_VALIDATION_SEED + 10_000, FIRST_VALIDATION_SEED + 10_003)
+    learned, zero = (
+        [simulate("drift-mix", name, seed).summary["ttft_mean_s"] for seed in seeds]
+        for name in ("learned", "windowed-closed-form")
+    )
+    assert all(own < other for own, other in zip(learned, zero, strict=True))
+
+
+def test_the_shipped_model_has_its_papers() -> None:
+    folder = ROOT / "agents" / "pretrained" / "residual"
+    assert (folder / "model.zip").stat().st_size < 500_000
+    training = json.loads((folder / "model.json").read_text(encoding="utf-8"))["training"]
+    page = (folder / "card.md").read_text(encoding="utf-8")
+    assert training["suite_hash"] in page
+    assert f"--scenario {','.join(training['scenarios'])} " in page
+    assert f"--seed {training['seed']} " in page
+    assert f"| {training['timesteps']:,} |" in page  # the line of the validation curve that was chosen
