@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import click
 
 from prfaas_env.cli.errors import run
 from prfaas_env.training.run import train
+from prfaas_env.training.settings import Settings
+
+_DEFAULT = {field.name: f"  [{field.default}]" for field in fields(Settings)}
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, value: str | None) -> list[str] | None:
@@ -36,11 +40,11 @@ def _assignments(_context: click.Context, _parameter: click.Parameter, values: t
 @click.option(
     "--scenario", "scenarios", callback=_names, metavar="S,T", help="Names, or paths to YAML files; copies are spread."
 )
-@click.option("--timesteps", type=int, metavar="N", help="Control intervals, over all copies.  [2,000,000]")
-@click.option("--n-envs", type=int, metavar="K", help="Environment copies.  [64]")
-@click.option("--seed", type=int, metavar="I", help="Of the network and of the training episodes.  [0]")
-@click.option("--action", metavar="FORM", help="residual, absolute or price.  [residual]")
-@click.option("--reward", metavar="KIND", help="ttft, goodput or cost.  [ttft]")
+@click.option("--timesteps", type=int, metavar="N", help="Control intervals, over all copies." + _DEFAULT["timesteps"])
+@click.option("--n-envs", type=int, metavar="K", help="Environment copies." + _DEFAULT["n_envs"])
+@click.option("--seed", type=int, metavar="I", help="Of the network and of the training episodes." + _DEFAULT["seed"])
+@click.option("--action", metavar="FORM", help="residual, absolute or price." + _DEFAULT["action"])
+@click.option("--reward", metavar="KIND", help="ttft, goodput or cost." + _DEFAULT["reward"])
 @click.option(
     "--set",
     "more",
