@@ -159,7 +159,8 @@ FLOW = _record(
     since_s="f8",
     rate_bps="f8",
 )
-CACHE = _record(newer="i8", older="i8", held="i8", state="i8")  # a doubly linked list; the last entry is its anchor
+# A doubly linked list; the last entry is its anchor. Small, since there is one a block of the stream.
+CACHE = _record(newer="i4", older="i4", held="i1", state="i1")
 CACHE_TOTALS = _record(used_bytes="f8")
 
 CONSTANTS = _record(
@@ -373,7 +374,7 @@ def allocate(
     links = np.zeros(2, dtype=LINK)
     links["capacity_bps"] = link.capacity_gbps * 1e9 if link else 0.0
     cache_list = np.zeros((2, blocks + 1), dtype=CACHE)
-    cache_list["newer"] = cache_list["older"] = blocks  # an empty ring of the anchor alone
+    cache_list[:, blocks] = (blocks, blocks, 0, 0)  # an empty ring of the anchor alone
 
     if link:
         links["capacity_bps"] = capacity.gbps[0] * 1e9
