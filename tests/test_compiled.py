@@ -102,7 +102,7 @@ def test_a_snapshot_is_a_copy() -> None:
     engine.drain()
     engine.restore(saved)
     engine.drain()
-    assert [array.tobytes() for array in saved] == [array.tobytes() for array in kept]
+    assert_same_bits(list(saved), kept)
 
 
 # --- growth, no log, refusals -----------------------------------------------------------------------------------------
