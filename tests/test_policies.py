@@ -33,7 +33,7 @@ def scenario() -> Scenario:
 
 def run(scenario: Scenario, policy: Any, seed: int = 0) -> tuple[ControlLoop, list[Control]]:
     """An episode under a policy: the loop at its end and the control of every interval."""
-    loop = ControlLoop(scenario, policy.action_mode)
+    loop = ControlLoop(scenario, policy.action_mode, cache_rule="scarce")
     observation, state, start, controls, ended = loop.reset(seed), None, True, [], False
     while not ended:
         action, state = policy.predict(observation, state, np.array([start]))
@@ -119,7 +119,7 @@ def test_closed_form_is_the_plan_of_the_nominal_workload(scenario: Scenario) -> 
 
 
 def test_windowed_closed_form_follows_the_advice_exactly(scenario: Scenario) -> None:
-    loop = ControlLoop(scenario, "residual")
+    loop = ControlLoop(scenario, "residual", cache_rule="scarce")
     policy = load_policy("windowed-closed-form", scenario)
     observation, ended, thresholds = loop.reset(0), False, set()
     while not ended:
@@ -150,6 +150,8 @@ CALM = {
     "advised_threshold_present_split": 12_000.0,
     "prefill_present_split_rps": 3.2,
     "decode_present_split_rps": 3.9,
+    "lambda_max": 3.2,
+    "advised_prefill": 3.0,
 }
 
 
@@ -170,7 +172,7 @@ def thresholds_of(scenario: Scenario, *spells: tuple[int, dict[str, float]], **p
 
 
 def test_dual_timescale_leaves_a_calm_system_alone(scenario: Scenario) -> None:
-    assert set(controls_of(scenario, (100, {}), hysteresis=0.35)) == {Control(3, 19_400.0)}
+    assert set(controls_of(scenario, (100, {}))) == {Control(3, 19_400.0)}
 
 
 def test_short_loop_searches_t_anew_while_egress_is_congested_once_a_period(scenario: Scenario) -> None:
@@ -211,27 +213,27 @@ def test_short_loop_keeps_requests_local_while_the_link_is_down(scenario: Scenar
 
 
 def test_long_loop_turns_one_node_over_and_only_beyond_the_hysteresis(scenario: Scenario) -> None:
-    def targets(prefill: float, decode: float, **queues: float) -> set[int]:
+    def targets(prefill: float, decode: float, best: int, **queues: float) -> set[int]:
         rates = {"prefill_present_split_rps": prefill, "decode_present_split_rps": decode}
-        settings = {"long_period_s": 120.0, "hysteresis": 0.35}
-        return {c.n_prefill for c in controls_of(scenario, (13, rates | queues), **settings)[12:]}
+        optimum = {"lambda_max": 3.0, "advised_prefill": float(best)}
+        settings = {"long_period_s": 120.0, "hysteresis": 0.1}
+        return {c.n_prefill for c in controls_of(scenario, (13, rates | optimum | queues), **settings)[12:]}
 
-    assert targets(3.0, 3.9) == targets(3.9, 3.0) == {3}
-    assert targets(2.0, 3.9) == {4}  # prefill-bound
-    assert targets(3.9, 2.0) == {2}  # decode-bound
-    assert targets(2.0, 3.9, decode_queue=9.0) == {3}  # the queues say the opposite
-    assert targets(3.9, 2.0, local_queue=9.0) == {3}
+    assert targets(2.8, 3.9, best=5) == targets(3.9, 2.8, best=1) == {3}  # another split would gain 7 % only
+    assert targets(2.0, 3.9, best=5) == {4}  # prefill-bound
+    assert targets(3.9, 2.0, best=1) == {2}  # decode-bound
+    assert targets(2.0, 3.9, best=5, decode_queue=9.0) == {3}  # the queues say the opposite
+    assert targets(3.9, 2.0, best=1, local_queue=9.0) == {3}
 
 
 def test_long_loop_waits_for_a_conversion_and_then_solves_t_anew(scenario: Scenario) -> None:
-    bound = {"prefill_present_split_rps": 2.0}
+    bound = {"prefill_present_split_rps": 2.0, "advised_prefill": 4.0}
     seen = controls_of(
         scenario,
         (13, bound),
         (30, bound | {"converting_share": 0.125}),
         (1, {"prefill_nodes": 4.0}),
         long_period_s=120.0,
-        hysteresis=0.35,
     )
     assert [c.n_prefill for c in seen[11:]] == [3] + [4] * 32
     assert seen[-2].threshold_tokens == 19_400.0
