@@ -29,7 +29,9 @@ LAYERS = [
     ["prfaas_env.simulator"],
     ["prfaas_env.environment"],
     ["prfaas_env.policies", "agents"],
+    ["prfaas_env.pages"],
     ["prfaas_env.evaluation", "prfaas_env.training"],
+    ["prfaas_env.describe"],
     ["prfaas_env.cli", "prfaas_env.__main__"],
 ]
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
@@ -41,7 +43,7 @@ ONLY_IN = {
     "click": ("prfaas_env.cli", "prfaas_env.__main__"),
     "stable_baselines3": ("prfaas_env.environment", "prfaas_env.training", "agents"),
     "torch": ("prfaas_env.training", "agents"),
-    "plotly": ("prfaas_env.evaluation", "prfaas_env.cli"),
+    "plotly": ("prfaas_env.pages",),
 }
 
 MODULES = {

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prfaas_env.evaluation.leaderboard import number, to_markdown, verdict
+from prfaas_env.evaluation.leaderboard import to_markdown, verdict
 from prfaas_env.evaluation.results import ROW_KEYS, CellResult, Evaluation, row
 from prfaas_env.evaluation.standings import standings
+from prfaas_env.pages.figures import number
 from prfaas_env.scenario import load_scenario
 from prfaas_env.simulator.result import TIMELINE_DTYPE
 

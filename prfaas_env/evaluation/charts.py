@@ -1,99 +1,27 @@
-"""Charts as Plotly figures on no ground of their own: the page gives them its light or dark theme.
-
-Every trace carries its policy in ``meta``, by which the page hides and shows it; one without is a reference line.
-"""
+"""The report's own charts: the ranking, and the distribution of TTFT."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from prfaas_env.evaluation.leaderboard import number
 from prfaas_env.evaluation.results import CellResult
 from prfaas_env.evaluation.standings import BOUNDS, Standings
 from prfaas_env.evaluation.statistics import Comparison
+from prfaas_env.pages.figures import NEUTRAL, PALETTE, Chart, figure, line, log_axis, number
 
-__all__ = ["Chart", "colours", "figure", "line", "log_axis", "ranking_chart", "ttft_chart"]
+__all__ = ["colours", "ranking_chart", "ttft_chart"]
 
-# Mid tones that stand out from white and from near-black alike; the baseline is neutral.
-PALETTE = ("#2f7fd1", "#e0731d", "#2c9d5c", "#d6455a", "#8f63c9", "#12a0ad", "#c9559f", "#a5762f", "#6d8b1f")
-NEUTRAL = "#8a919c"
 CDF_POINTS = 240
 
 
-@dataclass(frozen=True)
-class Chart:
-    """A figure with what stands around it: its title and one or two sentences on what to see."""
-
-    title: str
-    caption: str
-    figure: Mapping[str, Any]
-
-
 def colours(policies: Sequence[str], baseline: str) -> dict[str, str]:
-    """One colour a policy, the same in every chart."""
+    """One colour a policy, the same in every chart; the baseline is neutral."""
     others = [p for p in policies if p != baseline]
     found = {policy: PALETTE[i % len(PALETTE)] for i, policy in enumerate(others)}
     return {policy: found.get(policy, NEUTRAL) for policy in policies}
-
-
-def figure(
-    traces: Sequence[Mapping[str, Any]], x: Mapping[str, Any], y: Mapping[str, Any], vertical: Sequence[float] = ()
-) -> dict[str, Any]:
-    """A figure in its plain form, checked by Plotly; dotted reference lines at the ``vertical`` values of x."""
-    import plotly.graph_objects as go
-
-    axis = {"automargin": True, "title": {"standoff": 8}}
-    dotted = {"type": "line", "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dot", "width": 1.5}}
-    made = go.Figure(list(traces))
-    made.update_layout(
-        showlegend=False,
-        hovermode="closest",
-        margin={"l": 10, "r": 14, "t": 8, "b": 10},
-        xaxis={**axis, **x},
-        yaxis={**axis, **y},
-        shapes=[{**dotted, "x0": value, "x1": value} for value in vertical],
-    )
-    plain: dict[str, Any] = made.to_plotly_json()
-    plain["layout"].pop("template", None)
-    return plain
-
-
-def line(
-    policy: str, x: np.ndarray, y: np.ndarray, colour: Mapping[str, str], hover: str, shape: str = "linear"
-) -> dict[str, Any]:
-    """A line of one policy; ``hover`` is Plotly's template of what a point says."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "meta": policy,
-        "name": policy,
-        "x": x.astype(np.float32),
-        "y": y.astype(np.float32),
-        "line": {"color": colour[policy], "width": 1.8, "shape": shape},
-        "hovertemplate": f"{policy}<br>{hover}<extra></extra>",
-    }
-
-
-def log_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
-    """A log axis around positive values with round ticks; Plotly's own leave one of less than a decade bare."""
-    low, high = min(values) / 1.15, max(values) * 1.15
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps: Sequence[float] = (1, 2, 5) if high / low > 3 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
-    if high / low > 1e3:
-        steps = (1,)
-    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
-    return {
-        "title": {"text": title, "standoff": 8},
-        "type": "log",
-        "range": [math.log10(low), math.log10(high)],
-        "tickvals": ticks,
-        "ticktext": [f"{tick / 1000:g}K" if tick >= 1000 else f"{tick:g}" for tick in ticks],
-    }
 
 
 def ranking_chart(board: Standings, scenario: str | None, colour: Mapping[str, str]) -> Chart:

@@ -14,13 +14,13 @@ from rich.table import Table as RichTable
 from prfaas_env.evaluation.results import Evaluation
 from prfaas_env.evaluation.standings import BOUNDS, Standing, Standings
 from prfaas_env.evaluation.statistics import Comparison
+from prfaas_env.pages.figures import number
 from prfaas_env.scenario import suite_hash
 
 __all__ = [
     "LEARNED",
     "Table",
     "method",
-    "number",
     "print_leaderboard",
     "ratio_text",
     "tables",
@@ -43,16 +43,6 @@ class Table:
     header: Sequence[str]
     body: Sequence[Sequence[str]]
     brief: Sequence[int]
-
-
-def number(value: float) -> str:
-    """Three significant digits, without an exponent; a dash for what is unknown."""
-    if not math.isfinite(value):
-        return "–"
-    if value == 0:
-        return "0"
-    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:.{decimals}f}"
 
 
 def ratio_text(comparison: Comparison) -> str:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from prfaas_env.evaluation.charts import Chart, figure, line, log_axis
 from prfaas_env.evaluation.results import CellResult
+from prfaas_env.pages.figures import Chart, figure, line, log_axis, reference
 
 __all__ = ["QUANTITIES", "Quantity", "timeline_charts"]
 
@@ -166,11 +166,4 @@ def _points(quantity: Quantity, timeline: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def _limit(signal: str, timeline: np.ndarray) -> dict[str, Any]:
     stride = max(1, math.ceil(len(timeline) / POINTS))
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": (timeline["time_s"][::stride] / 60.0).astype(np.float32),
-        "y": timeline[signal][::stride].astype(np.float32),
-        "line": {"dash": "dot", "width": 1.5, "shape": "hv"},
-        "hovertemplate": "capacity: %{y:.4~g}<extra></extra>",
-    }
+    return reference(timeline["time_s"][::stride] / 60.0, timeline[signal][::stride], "capacity: %{y:.4~g}")

@@ -1,0 +1,105 @@
+"""Charts as Plotly figures on no ground of their own: the page gives them its light or dark theme.
+
+Every trace carries its series in ``meta``, by which the page hides and shows it; one without is a reference line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["NEUTRAL", "PALETTE", "Chart", "figure", "line", "log_axis", "number", "reference"]
+
+# Mid tones that stand out from white and from near-black alike.
+PALETTE = ("#2f7fd1", "#e0731d", "#2c9d5c", "#d6455a", "#8f63c9", "#12a0ad", "#c9559f", "#a5762f", "#6d8b1f")
+NEUTRAL = "#8a919c"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure with what stands around it: its title and one or two sentences on what to see."""
+
+    title: str
+    caption: str
+    figure: Mapping[str, Any]
+
+
+def figure(
+    traces: Sequence[Mapping[str, Any]], x: Mapping[str, Any], y: Mapping[str, Any], vertical: Sequence[float] = ()
+) -> dict[str, Any]:
+    """A figure in its plain form, checked by Plotly; dotted reference lines at the ``vertical`` values of x."""
+    import plotly.graph_objects as go
+
+    axis = {"automargin": True, "title": {"standoff": 8}}
+    dotted = {"type": "line", "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dot", "width": 1.5}}
+    made = go.Figure(list(traces))
+    made.update_layout(
+        showlegend=False,
+        hovermode="closest",
+        margin={"l": 10, "r": 14, "t": 8, "b": 10},
+        xaxis={**axis, **x},
+        yaxis={**axis, **y},
+        shapes=[{**dotted, "x0": value, "x1": value} for value in vertical],
+    )
+    plain: dict[str, Any] = made.to_plotly_json()
+    plain["layout"].pop("template", None)
+    return plain
+
+
+def line(
+    name: str, x: np.ndarray, y: np.ndarray, colour: Mapping[str, str], hover: str, shape: str = "linear"
+) -> dict[str, Any]:
+    """A line of one series; ``hover`` is Plotly's template of what a point says."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "meta": name,
+        "name": name,
+        "x": x.astype(np.float32),
+        "y": y.astype(np.float32),
+        "line": {"color": colour[name], "width": 1.8, "shape": shape},
+        "hovertemplate": f"{name}<br>{hover}<extra></extra>",
+    }
+
+
+def reference(x: np.ndarray, y: np.ndarray, hover: str) -> dict[str, Any]:
+    """A dotted line of steps to compare with, such as a limit."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x.astype(np.float32),
+        "y": y.astype(np.float32),
+        "line": {"dash": "dot", "width": 1.5, "shape": "hv"},
+        "hovertemplate": f"{hover}<extra></extra>",
+    }
+
+
+def log_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
+    """A log axis around positive values with round ticks; Plotly's own leave one of less than a decade bare."""
+    low, high = min(values) / 1.15, max(values) * 1.15
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps: Sequence[float] = (1, 2, 5) if high / low > 3 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
+    if high / low > 1e3:
+        steps = (1,)
+    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    return {
+        "title": {"text": title, "standoff": 8},
+        "type": "log",
+        "range": [math.log10(low), math.log10(high)],
+        "tickvals": ticks,
+        "ticktext": [f"{tick / 1000:g}K" if tick >= 1000 else f"{tick:g}" for tick in ticks],
+    }
+
+
+def number(value: float) -> str:
+    """Three significant digits, without an exponent; a dash for what is unknown."""
+    if not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{decimals}f}"
