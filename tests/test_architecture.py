@@ -16,6 +16,7 @@ LAYERS = [
     [
         "prfaas_env.resources",
         "prfaas_env.extending",
+        "prfaas_env.seeds",
         "prfaas_env.processes",
         "prfaas_env.profiles",
         "prfaas_env.deployment",

@@ -28,7 +28,7 @@ from prfaas_env.environment.reward import REWARDS
 from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.policies import load_policy
 from prfaas_env.scenario import Scenario, load_scenario, suite_hash
-from prfaas_env.training.seeds import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, training_seed, validation_seeds
+from prfaas_env.seeds import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, training_seed, validation_seeds
 from prfaas_env.training.settings import Settings
 from prfaas_env.training.validation import OBJECTIVES, Validator
 

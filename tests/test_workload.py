@@ -13,11 +13,24 @@ from hypothesis import strategies as st
 from prfaas_env.config import ConfigError, from_mapping
 from prfaas_env.processes import Clock, Jumps, MeanReverting, alternating, grid
 from prfaas_env.scenario import load_scenario
-from prfaas_env.workload.arrivals import Arrivals, Diurnal, MinuteNoise, OnOff, RateWander, Spikes, poisson_times
-from prfaas_env.workload.drift import DailyWave, Drift, Regimes
+from prfaas_env.simulator.reference.cache import BlockCache
+from prfaas_env.workload.arrivals import (
+    Arrivals,
+    Diurnal,
+    GammaGaps,
+    MinuteNoise,
+    OnOff,
+    Ramp,
+    RateWander,
+    Spikes,
+    Weekly,
+    WeibullGaps,
+    arrival_times,
+)
+from prfaas_env.workload.drift import DailyWave, Drift, Regimes, Step, logit
 from prfaas_env.workload.lengths import Constant, TruncatedLogNormal
 from prfaas_env.workload.prefixes import infinite_cache_hits, ragged_index
-from prfaas_env.workload.sessions import Sessions
+from prfaas_env.workload.sessions import CacheRestart, Sessions
 from prfaas_env.workload.stream import RequestStream
 from prfaas_env.workload.workload import SyntheticWorkload
 
@@ -70,13 +83,13 @@ def test_poisson_counts_and_gaps() -> None:
 
 def test_varying_rate_is_followed() -> None:
     rate = np.repeat([2.0, 0.0, 10.0], 1000)
-    counts, _ = np.histogram(poisson_times(rng(), rate, 0.0, 3000.0), bins=[0, 1000, 2000, 3000])
+    counts, _ = np.histogram(arrival_times(rng(), rate, 0.0, 3000.0), bins=[0, 1000, 2000, 3000])
     assert counts[1] == 0
     assert counts[[0, 2]] == pytest.approx([2000, 10_000], rel=0.1)
 
 
 def test_horizon_inside_a_second() -> None:
-    assert poisson_times(rng(), np.full(2, 1000.0), 0.0, 1.5).max() < 1.5
+    assert arrival_times(rng(), np.full(2, 1000.0), 0.0, 1.5).max() < 1.5
 
 
 def test_diurnal_rhythm() -> None:
@@ -86,7 +99,7 @@ def test_diurnal_rhythm() -> None:
     assert hours[factor.argmax()] == pytest.approx(13.5, abs=0.8)  # the 12-hour harmonic pulls the peak of 12.8 h
     workload = replace(STATIONARY, arrivals=Arrivals(diurnal=Diurnal(amplitude_24h=0.927, peak_h=18.0)))
     counts, _ = np.histogram(workload.draw(rng(), 3600.0, 60.0, DAY_IN_AN_HOUR).arrival_s, bins=24, range=(0, 3600))
-    expected = workload.arrivals.rate_factor(rng(), 3600.0, DAY_IN_AN_HOUR).reshape(24, 150).sum(axis=1) * 60.0
+    expected = workload.arrivals.rate_path(rng(), 3600.0, DAY_IN_AN_HOUR).factor.reshape(24, 150).sum(axis=1) * 60.0
     assert np.abs((counts - expected) / np.sqrt(expected)).max() < 4.5
 
 
@@ -98,7 +111,7 @@ def test_every_rate_factor_keeps_the_mean() -> None:
         Arrivals(wander=RateWander(sd=0.0, jumps=Jumps(per_h=2.0, laplace_scale=0.4, mean_duration_h=0.7))),
     ]
     for arrivals in parts:
-        factor = arrivals.rate_factor(rng(4), 600 * 3600.0, Clock())
+        factor = arrivals.rate_path(rng(4), 600 * 3600.0, Clock()).factor
         assert factor.mean() == pytest.approx(1.0, abs=0.1), arrivals
 
 
@@ -129,7 +142,96 @@ def test_spikes_come_at_their_rate() -> None:
     assert 2.0 <= factor[factor > 1.0].min() <= factor.max() <= 2.5
 
 
+def dispersion(arrival_s: np.ndarray, window_s: float) -> float:
+    """Index of dispersion of the counts in whole windows."""
+    counts = np.bincount((arrival_s // window_s).astype(int))[:-1]
+    return float(counts.var() / counts.mean())
+
+
+@pytest.mark.parametrize("gaps", [GammaGaps(2.3), GammaGaps(0.5), WeibullGaps(0.48), WeibullGaps(0.92)])
+def test_renewal_arrivals_have_their_gaps_from_the_start(gaps: GammaGaps | WeibullGaps) -> None:
+    workload = replace(STATIONARY, arrivals=Arrivals(gaps=gaps))
+    arrival_s = workload.draw(rng(), 40_000.0, 10.0).arrival_s
+    between = np.diff(arrival_s)
+    assert len(arrival_s) == pytest.approx(400_000, rel=0.02)
+    assert between.std() / between.mean() == pytest.approx(gaps.cv, rel=0.03)
+    # The counts of a renewal process disperse by the square of the variation of its gaps, in long windows.
+    assert dispersion(arrival_s, 60.0) == pytest.approx(gaps.cv**2, rel=0.2)
+    early = [len(workload.draw(rng(seed), 2.0, 10.0)) for seed in range(1500)]
+    assert np.mean(early) == pytest.approx(20.0, abs=5.0 * np.std(early) / 1500**0.5)  # no clump at time 0
+
+
+def test_gaps_follow_the_rate_and_a_longer_horizon_continues_them() -> None:
+    law, rate = GammaGaps(2.3), np.repeat([2.0, 0.0, 10.0], 1000)
+    whole, short = (arrival_times(rng(3), rate, 0.0, horizon, law) for horizon in (3000.0, 2500.0))
+    assert np.array_equal(short, whole[: len(short)])
+    assert len(short) == np.searchsorted(whole, 2500.0)
+    assert np.histogram(whole, bins=[0, 1000, 2000, 3000])[0] == pytest.approx([2000, 0, 10_000], rel=0.15)
+
+
+def test_weekends_are_quieter_and_the_week_keeps_its_mean() -> None:
+    hour = np.arange(0.0, 7 * 24.0)
+    factor = Weekly(first_day=4).factor(rng(), hour)  # from Friday
+    assert factor.mean() == pytest.approx(1.0)
+    assert np.unique(factor[24:72] / factor[0]) == pytest.approx([0.57])
+    assert (factor[72:] == factor[0]).all()
+    weekend_starts = [Weekly().factor(rng(seed), np.zeros(1))[0] < 1.0 for seed in range(700)]
+    assert np.mean(weekend_starts) == pytest.approx(2 / 7, abs=0.06)
+
+
+def test_a_ramp_moves_the_rate_as_it_says() -> None:
+    workload = replace(STATIONARY, arrivals=Arrivals(ramp=Ramp((0.0, 3600.0), (0.5, 1.5))))
+    counts, _ = np.histogram(workload.draw(rng(), 3600.0, 60.0).arrival_s, bins=4, range=(0.0, 3600.0))
+    assert counts == pytest.approx(60.0 * 900.0 * np.array([0.625, 0.875, 1.125, 1.375]), rel=0.02)
+
+
 # ---- drift
+
+
+def test_a_step_goes_where_it_says_and_stays_there() -> None:
+    step = Step(share=0.8, low_start_h=0.2, high_start_h=0.3, low_ramp_h=0.1, high_ramp_h=0.2)
+    back = Step(share=0.3, low_start_h=0.7, high_start_h=0.7, low_ramp_h=0.0, high_ramp_h=0.0)
+    drift = Drift(wander=None, jumps=None, daily=None, white_sd=0.0, steps=(step, back))
+    paths = 1.0 / (
+        1.0 + np.exp(-np.array([drift.logit_share(rng(s), grid(3600.0), Clock(), PAPER) for s in range(40)]))
+    )
+    before, moving, after, later = (paths[:, k] for k in (72, 108, 180, 260))  # minutes 12, 18, 30, 43
+    assert before == pytest.approx(0.4957, abs=1e-3)
+    assert after == pytest.approx(0.8)
+    assert later == pytest.approx(0.3)
+    assert moving.std() > 0.03  # when it begins, and how fast it goes, differ between episodes
+    at_18_minutes = (moving > 0.4957 + 1e-6) & (moving < 0.8)
+    assert 0.5 < at_18_minutes.mean() <= 1.0
+
+
+@pytest.mark.parametrize("correlation", [-0.55, 0.71])
+def test_rate_and_mix_wander_together(correlation: float) -> None:
+    clock = Clock(day_s=600.0)  # many days in an hour
+    drift = Drift(
+        wander=MeanReverting(0.69, 13.2), jumps=None, daily=None, white_sd=0.0, low_share=1e-3, high_share=0.999
+    )
+    arrivals, coupled = Arrivals(wander=RateWander(jumps=None)), replace(drift, rate_correlation=correlation)
+    logs, logits = [], []
+    for seed in range(120):
+        path = arrivals.rate_path(rng(seed), 3600.0, clock)
+        logs.append(np.log(path.factor[::10]))
+        logits.append(coupled.logit_share(rng(1000 + seed), grid(3600.0), clock, PAPER, path.wander)[:-1])
+    assert np.corrcoef(np.ravel(logs), np.ravel(logits))[0, 1] == pytest.approx(correlation, abs=0.05)
+    assert np.std(logits) == pytest.approx(0.69, rel=0.05)  # the coupling leaves the spread of the mix as it was
+    early, late = (np.array(logits)[:, part].ravel() for part in (slice(None, -25), slice(25, None)))  # 10 hours apart
+    memory = (1.0 - correlation**2) * np.exp(-10.0 / 13.2) + correlation**2 * np.exp(-10.0 / 15.3)
+    assert np.corrcoef(early, late)[0, 1] == pytest.approx(memory, abs=0.05)
+
+
+def test_a_correlated_workload_draws_as_said() -> None:
+    arrivals = Arrivals(wander=RateWander(sd=1.0, time_constant_h=2.0, jumps=None))
+    drift = Drift(wander=MeanReverting(1.0, 2.0), jumps=None, daily=None, white_sd=0.0, rate_correlation=0.95)
+    stream = replace(STATIONARY, arrivals=arrivals, drift=drift).draw(rng(2), 3600.0, 30.0, DAY_IN_AN_HOUR)
+    window = (stream.arrival_s // 120.0).astype(int)
+    count = np.bincount(window, minlength=30)
+    share = np.bincount(window, stream.input_tokens > 19_400, minlength=30) / np.maximum(count, 1)
+    busy = count > 50
+    assert np.corrcoef(np.log(count[busy]), logit(np.clip(share[busy], 0.01, 0.99)))[0, 1] > 0.85
 
 
 def test_mean_reverting_path() -> None:
@@ -207,9 +309,9 @@ def test_drift_leaves_arrivals_alone_and_rate_leaves_lengths_alone() -> None:
 
 
 def test_one_factor_leaves_the_others_alone() -> None:
-    both = Arrivals(minute_noise=MinuteNoise(), bursts=OnOff(1.4)).rate_factor(rng(3), 3600.0, Clock())
-    bursts = Arrivals(bursts=OnOff(1.4)).rate_factor(rng(3), 3600.0, Clock())
-    minutes = Arrivals(minute_noise=MinuteNoise()).rate_factor(rng(3), 3600.0, Clock())
+    both = Arrivals(minute_noise=MinuteNoise(), bursts=OnOff(1.4)).rate_path(rng(3), 3600.0, Clock()).factor
+    bursts = Arrivals(bursts=OnOff(1.4)).rate_path(rng(3), 3600.0, Clock()).factor
+    minutes = Arrivals(minute_noise=MinuteNoise()).rate_path(rng(3), 3600.0, Clock()).factor
     assert both == pytest.approx(bursts * minutes)
 
 
@@ -301,6 +403,78 @@ def test_traffic_is_steady_from_the_start() -> None:
     assert early == pytest.approx(3.4, rel=0.06)
 
 
+AGENTS = SyntheticWorkload(
+    TruncatedLogNormal(mu=10.0, sigma=0.4, low_tokens=12_288, high_tokens=65_536),
+    Constant(400),
+    sessions=Sessions(
+        TruncatedLogNormal(mu=8.5, sigma=0.8, low_tokens=64, high_tokens=32_768),
+        continue_alpha=44.0,
+        continue_beta=5.0,
+        gap_p10_s=15.0,
+        gap_p50_s=30.0,
+        gap_p90_s=120.0,
+        edit_share=0.0,
+        compact_to_tokens=30_720,
+        system_prompts=4,
+        system_tokens=10_240,
+    ),
+)
+
+
+def test_system_prompts_are_shared_by_their_popularity_and_survive_compaction() -> None:
+    stream = AGENTS.draw(rng(), 3600.0, 2.0)
+    first = stream.block_hashes[stream.hash_offsets[:-1]]
+    kinds = np.unique(first)
+    assert len(kinds) == 4
+    sessions = np.sort([len(np.unique(stream.session_id[first == kind])) for kind in kinds])[::-1]
+    assert sessions / sessions.sum() == pytest.approx(np.array([12, 6, 4, 3]) / 25, abs=0.06)
+    for kind in kinds:  # all prompts of a kind share its 20 blocks, and no other blocks across kinds
+        heads = {tuple(stream.hashes(int(i))[:20]) for i in np.flatnonzero(first == kind)}
+        assert len(heads) == 1
+    assert stream.input_tokens.max() <= 131_072
+    order = np.lexsort((stream.arrival_s, stream.session_id))
+    same = np.diff(stream.session_id[order]) == 0
+    shrunk = np.flatnonzero(same & (np.diff(stream.input_tokens[order]) < 0))
+    assert len(shrunk) > 50
+    for k in shrunk[:20]:
+        before, after = int(order[k]), int(order[k + 1])
+        assert stream.input_tokens[after] == 30_720
+        assert np.array_equal(stream.hashes(before)[:20], stream.hashes(after)[:20])
+        assert stream.hashes(before)[20] != stream.hashes(after)[20]
+
+
+def test_after_a_restart_nothing_cached_before_is_hit() -> None:
+    cold = replace(AGENTS, cache_restart=CacheRestart(1200.0, 1800.0))
+    plain, stream = AGENTS.draw(rng(5), 3600.0, 2.0), cold.draw(rng(5), 3600.0, 2.0)
+    assert np.array_equal(plain.input_tokens, stream.input_tokens)
+    hits, cold_hits = infinite_cache_hits(plain), infinite_cache_hits(stream)
+    changed = np.flatnonzero(hits != cold_hits)
+    restart_s = stream.arrival_s[changed[0]]
+    assert 1200.0 <= restart_s < 1810.0
+    before = stream.hash_offsets[np.searchsorted(stream.arrival_s, restart_s)]
+    assert not set(stream.block_hashes[:before].tolist()) & set(stream.block_hashes[before:].tolist())
+    late = stream.arrival_s > restart_s + 900.0
+    assert cold_hits[late].sum() > 0.9 * hits[late].sum()  # and the caches fill again
+
+
+def test_a_restart_and_a_cache_emptied_hit_the_same() -> None:
+    """Dead blocks are the least recently used, so they cost the living nothing."""
+    stream = replace(AGENTS, cache_restart=CacheRestart(900.0, 900.0)).draw(rng(1), 1800.0, 1.0)
+    used = {}
+    for emptied in (False, True):
+        cache = BlockCache(2.0e9, 512, 1.0e6, 0.0)  # 2,000 blocks: a few contexts
+        used[emptied] = []
+        for i in range(len(stream)):
+            if emptied and stream.arrival_s[i - 1] < 900.0 <= stream.arrival_s[i]:
+                cache.clear()
+            prompt = stream.hashes(i)[: int(stream.input_tokens[i]) // 512].tolist()
+            used[emptied].append(cache.match(prompt, int(stream.input_tokens[i]))[1])
+            cache.touch(prompt)
+            cache.insert(prompt)
+    assert used[True] == used[False]
+    assert sum(used[True]) > 0
+
+
 def test_sessions_refuse_gaps_out_of_order() -> None:
     with pytest.raises(ConfigError, match="gap_p10_s < gap_p50_s < gap_p90_s"):
         Sessions(Constant(100), gap_p10_s=200.0)
@@ -345,6 +519,13 @@ def test_infinite_cache_by_hand() -> None:
         ({"drift": {"regimes": {"per_h": -1, "low_share": 0.2, "high_share": 0.8}}}, r"per_h: expected a number ≥ 0"),
         ({"arrivals": {"wander": {"jumps": {"per_h": 1, "laplace_scale": 2, "mean_duration_h": 1}}}}, "laplace_scale"),
         ({"arrivals": {"spikes": {"low_factor": 3}}}, r"spikes.high_factor: expected at least low_factor 3"),
+        ({"arrivals": {"gaps": {"kind": "gama"}}}, r"arrivals.gaps.*gamma"),
+        ({"arrivals": {"ramp": {"times_s": [5, 5], "factors": [1, 2]}}}, r"ramp.times_s: expected increasing times"),
+        ({"arrivals": {"ramp": {"times_s": [5], "factors": []}}}, r"ramp.factors: expected one a time"),
+        ({"drift": {"rate_correlation": 0.5}}, r"drift.rate_correlation: expected 0: the arrivals have no wander"),
+        ({"drift": {"rate_correlation": 0.5, "wander": None}}, r"drift.rate_correlation: expected 0: the drift has no"),
+        ({"drift": {"steps": [{"share": 0.8, "low_start_h": 2, "high_start_h": 1}]}}, r"steps\[0\].high_start_h"),
+        ({"cache_restart": {"low_s": 1, "high_s": 2}}, r"cache_restart: expected none: without sessions"),
     ],
 )
 def test_bad_workloads_are_refused(workload: dict, message: str) -> None:

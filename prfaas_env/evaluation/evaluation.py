@@ -17,6 +17,7 @@ from prfaas_env.evaluation.runner import plan_cells, run_cells
 from prfaas_env.evaluation.standings import BASELINE, standings
 from prfaas_env.evaluation.suites import Suite, resolve_suite
 from prfaas_env.policies import load_policy
+from prfaas_env.seeds import check_evaluation_seeds
 from prfaas_env.simulator.engine import check_engine_name
 
 __all__ = ["evaluate", "write_files"]
@@ -42,8 +43,7 @@ def evaluate(
     console = console or Console(stderr=True)
     prepare_folder(out)
     policies = list(dict.fromkeys(policies))
-    if not seeds:
-        raise ConfigError("seeds: expected at least one")
+    check_evaluation_seeds(seeds)
     suite = resolve_suite(scenarios, seeds[0])
     _check(policies, suite, engine)
     for line in suite.skipped:

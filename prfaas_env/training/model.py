@@ -43,7 +43,7 @@ def new_model(settings: Settings, environments: VecNormalize) -> PPO:
     """PPO whose deterministic action is exactly zero whatever it observes: the scheduler itself, uncorrected.
 
     No seed is handed to PPO, since it would pass it on to the environments, which have seeds of their own
-    (:mod:`prfaas_env.training.seeds`); seed torch before.
+    (:mod:`prfaas_env.seeds`); seed torch before.
     """
     model = PPO(
         "MlpPolicy",

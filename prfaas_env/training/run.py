@@ -15,8 +15,8 @@ from rich.console import Console
 
 from prfaas_env.config import ConfigError, from_mapping
 from prfaas_env.scenario import Scenario, suite
+from prfaas_env.seeds import training_seed
 from prfaas_env.training.folder import RunFolder
-from prfaas_env.training.seeds import training_seed
 from prfaas_env.training.settings import Settings
 
 __all__ = ["train"]

@@ -9,7 +9,7 @@ from prfaas_env.config import ConfigError, Range, Record
 from prfaas_env.environment.actions import ActionName
 from prfaas_env.environment.reward import REWARDS
 from prfaas_env.profiles import Positive
-from prfaas_env.training.seeds import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, RUN_STRIDE
+from prfaas_env.seeds import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, RUN_STRIDE
 
 __all__ = ["Settings"]
 

@@ -12,7 +12,7 @@ from prfaas_env.environment.reward import REWARDS
 from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.evaluation.statistics import Comparison, compare
 from prfaas_env.scenario import Scenario
-from prfaas_env.training.seeds import validation_seeds
+from prfaas_env.seeds import validation_seeds
 from prfaas_env.training.settings import Settings
 
 __all__ = ["OBJECTIVES", "Stopped", "Validation", "Validator"]

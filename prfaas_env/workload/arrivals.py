@@ -1,12 +1,13 @@
-"""When requests arrive: a Poisson process whose rate follows the hour, wanders, bursts and spikes.
+"""When requests arrive: a renewal process (Poisson by default) whose rate follows hour and week, wanders and bursts.
 
-Every factor below is 1 on average, so that the mean rate of a scenario is the rate it names.
+Every factor below but spikes and ramps is 1 on average, so that the mean rate of a scenario is the rate it names.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -14,7 +15,20 @@ from prfaas_env.config import ConfigError, Range, Record
 from prfaas_env.processes import DAY_H, Clock, Jumps, MeanReverting, alternating, events, grid
 from prfaas_env.profiles import NonNegative, Positive
 
-__all__ = ["Arrivals", "Diurnal", "MinuteNoise", "OnOff", "RateWander", "Spikes"]
+__all__ = [
+    "Arrivals",
+    "Diurnal",
+    "GammaGaps",
+    "MinuteNoise",
+    "OnOff",
+    "Ramp",
+    "RatePath",
+    "RateWander",
+    "Spikes",
+    "Weekly",
+    "WeibullGaps",
+    "arrival_times",
+]
 
 RATE_STEP_S = 1.0  # the rate is constant over one second; the inversion of its integral is exact on that grid
 Hour = Annotated[float, Range(ge=0, lt=DAY_H)]
@@ -40,6 +54,47 @@ class Diurnal(Record):
         wave = self.amplitude_24h * np.cos(turn * (hour - self.peak_h))
         wave += self.amplitude_12h * np.cos(2.0 * turn * (hour - self.peak_12h_h))
         return np.maximum(1.0 + wave, 0.0)
+
+
+@dataclass(frozen=True)
+class Weekly(Record):
+    """The weekend: Saturday and Sunday at ``weekend_factor`` times the rate of the other days, the week's mean at 1.
+
+    Default: Azure 2024 conversation (measured; its coding service: .32). ``first_day`` is that of the episode, 0 =
+    Monday … 6 = Sunday; ``None`` draws it anew for every episode.
+    """
+
+    weekend_factor: Share = 0.57
+    first_day: Annotated[int, Range(ge=0, le=6)] | None = None
+
+    def factor(self, rng: np.random.Generator, hour: np.ndarray) -> np.ndarray:
+        """Relative rate at hours since midnight of the first day. Same shape."""
+        drawn = int(rng.integers(7))
+        day = (hour // DAY_H + (drawn if self.first_day is None else self.first_day)) % 7
+        weekday = 7.0 / (5.0 + 2.0 * self.weekend_factor)
+        return np.where(day < 5, weekday, weekday * self.weekend_factor)
+
+
+@dataclass(frozen=True)
+class Ramp(Record):
+    """A rate that is moved on purpose: ``factors`` at ``times_s``, straight lines between, constant outside.
+
+    Not normalised: the mean rate is the scenario's times that of the factors. Measured example: Azure 2023 conversation
+    goes from 2.6 to 7.5 requests/s within the hour, .47 to 1.36 of its mean.
+    """
+
+    times_s: tuple[NonNegative, ...]
+    factors: tuple[NonNegative, ...]
+
+    def check(self) -> None:
+        if not self.times_s or len(self.times_s) != len(self.factors):
+            raise ConfigError(f"factors: expected one a time and at least one, got {len(self.factors)}")
+        if not all(a < b for a, b in zip(self.times_s, self.times_s[1:], strict=False)):
+            raise ConfigError("times_s: expected increasing times")
+
+    def factor(self, times_s: np.ndarray) -> np.ndarray:
+        """Relative rate at times in seconds. Same shape."""
+        return np.interp(times_s, self.times_s, self.factors)
 
 
 @dataclass(frozen=True)
@@ -75,7 +130,7 @@ class OnOff(Record):
 
 @dataclass(frozen=True)
 class Spikes(Record):
-    """Rare short surges on top of everything else; the only factor that adds to the mean rate.
+    """Rare short surges on top of everything else, which add to the mean rate.
 
     Default: 2–2.5 × for a minute, once a week (measured on the traces; a compressed day brings it sooner).
     """
@@ -137,57 +192,136 @@ class RateWander(Record):
         if self.jumps is not None and self.jumps.laplace_scale >= 1.0:
             raise ConfigError("jumps.laplace_scale: expected < 1 (the mean rate is infinite otherwise)")
 
-    def factor(self, rng: np.random.Generator, times_h: np.ndarray) -> np.ndarray:
-        """Relative rate at times in hours of the scenario's clock. Same shape."""
+    def factor(self, rng: np.random.Generator, times_h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Relative rate at times in hours of the scenario's clock, and the wander in units of its sd. Same shapes."""
         slow, sudden = rng.spawn(2)
-        path = MeanReverting(self.sd, self.time_constant_h).path(slow, times_h) - self.sd**2 / 2.0
+        wander = MeanReverting(1.0, self.time_constant_h).path(slow, times_h)
+        path = self.sd * wander - self.sd**2 / 2.0
         if self.jumps is not None:
             # E[exp] of a Poisson number of Laplace(b) heights is exp(number × b² / (1 − b²)).
             square = self.jumps.laplace_scale**2
             path += self.jumps.path(sudden, times_h) - self.jumps.mean_number * square / (1.0 - square)
-        return np.exp(path)
+        return np.exp(path), wander
+
+
+@dataclass(frozen=True)
+class GammaGaps(Record):
+    """Gamma renewal arrivals: gaps with a coefficient of variation of ``cv`` (1 is Poisson, more comes in clumps).
+
+    Measured: 2.3–3.4 for single clients of ServeGen; all of Mooncake, or of Azure's conversations, is Poisson within
+    short windows.
+    """
+
+    kind: ClassVar[str] = "gamma"
+
+    cv: Positive = 2.3
+
+    def draw(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """``n`` gaps of mean 1."""
+        return rng.standard_gamma(self.cv**-2, n) * self.cv**2
+
+    def first(self, rng: np.random.Generator) -> float:
+        """What is left of the gap that any one moment falls into: a long gap is likelier to be met."""
+        return float(rng.random() * rng.standard_gamma(self.cv**-2 + 1.0) * self.cv**2)
+
+
+@dataclass(frozen=True)
+class WeibullGaps(Record):
+    """Weibull renewal arrivals. Measured: shape .48 (Azure 2023 code), .92 (its conversations); 1 is Poisson."""
+
+    kind: ClassVar[str] = "weibull"
+
+    shape: Annotated[float, Range(ge=0.2)] = 0.48
+
+    @property
+    def _scale(self) -> float:
+        return 1.0 / math.gamma(1.0 + 1.0 / self.shape)
+
+    @property
+    def cv(self) -> float:
+        """Coefficient of variation of the gaps."""
+        return math.sqrt(math.gamma(1.0 + 2.0 / self.shape) * self._scale**2 - 1.0)
+
+    def draw(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """``n`` gaps of mean 1."""
+        return rng.weibull(self.shape, n) * self._scale
+
+    def first(self, rng: np.random.Generator) -> float:
+        """As for :class:`GammaGaps`."""
+        met = rng.standard_gamma(1.0 + 1.0 / self.shape) ** (1.0 / self.shape)
+        return float(rng.random() * met * self._scale)
+
+
+@dataclass(frozen=True, eq=False)
+class RatePath:
+    """The rate of an episode: ``factor`` in each second; ``wander``, in units of its sd, on the grid of slow paths."""
+
+    factor: np.ndarray
+    wander: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Arrivals(Record):
-    """A Poisson process, times whichever factors are given; none of them = a constant rate."""
+    """Arrivals with ``gaps`` (``None``: Poisson), times whichever factors are given; none of them = a constant rate.
+
+    Gaps count in expected arrivals, so that a doubled rate halves them.
+    """
 
     diurnal: Diurnal | None = None
     wander: RateWander | None = None
     minute_noise: MinuteNoise | None = None
     bursts: OnOff | None = None
     spikes: Spikes | None = None
+    weekly: Weekly | None = None
+    ramp: Ramp | None = None
+    gaps: GammaGaps | WeibullGaps | None = None
 
-    def rate_factor(self, rng: np.random.Generator, horizon_s: float, clock: Clock) -> np.ndarray:
-        """Relative rate in each second of ``[0, horizon_s)``. Each factor draws from a generator of its own."""
+    def rate_path(self, rng: np.random.Generator, horizon_s: float, clock: Clock) -> RatePath:
+        """Relative rate in each second of ``[0, horizon_s)``.
+
+        Each factor draws from a generator of its own (append to that list, never insert).
+        """
         times_s = np.arange(max(int(np.ceil(horizon_s / RATE_STEP_S)), 1)) * RATE_STEP_S
-        wander, minutes, bursts, spikes = rng.spawn(4)
-        factor = np.ones(len(times_s))
+        wander, minutes, bursts, spikes, weekly = rng.spawn(5)
+        factor, slow = np.ones(len(times_s)), None
         if self.diurnal is not None:
             factor *= self.diurnal.factor(clock.hour(times_s + RATE_STEP_S / 2.0))
         if self.wander is not None:
             coarse_s = grid(horizon_s)
-            factor *= np.interp(times_s, coarse_s, self.wander.factor(wander, clock.elapsed_h(coarse_s)))
+            coarse, slow = self.wander.factor(wander, clock.elapsed_h(coarse_s))
+            factor *= np.interp(times_s, coarse_s, coarse)
         if self.minute_noise is not None:
             factor *= self.minute_noise.factor(minutes, times_s)
         if self.bursts is not None:
             factor *= self.bursts.factor(bursts, times_s)
         if self.spikes is not None:
             factor *= self.spikes.factor(spikes, times_s, clock)
-        return factor
+        if self.weekly is not None:
+            factor *= self.weekly.factor(weekly, clock.hour(times_s))
+        if self.ramp is not None:
+            factor *= self.ramp.factor(times_s)
+        return RatePath(factor, slow)
 
 
-def poisson_times(rng: np.random.Generator, rate_rps: np.ndarray, start_s: float, horizon_s: float) -> np.ndarray:
+def arrival_times(
+    rng: np.random.Generator,
+    rate_rps: np.ndarray,
+    start_s: float,
+    horizon_s: float,
+    law: GammaGaps | WeibullGaps | None = None,
+) -> np.ndarray:
     """Arrival times in ``[start_s, horizon_s)`` for rates that hold one second each from ``start_s`` on. Shape (n,).
 
-    Unit exponentials are summed and sent through the inverse of the cumulative rate: exact, and a higher rate or a
-    longer horizon uses the same numbers in the same order.
+    Gaps of mean 1 (exponential without a ``law``) are summed and sent through the inverse of the cumulative rate:
+    exact, and a higher rate or a longer horizon uses the same numbers in the same order.
     """
     edges = start_s + np.arange(len(rate_rps) + 1) * RATE_STEP_S
     cumulative = np.concatenate([[0.0], np.cumsum(rate_rps * RATE_STEP_S)])
     total = float(np.interp(horizon_s, edges, cumulative))
-    gaps = np.empty(0)
+    gaps = np.empty(0) if law is None else np.array([law.first(rng)])
+    spread = 4.0 * (1.0 if law is None else law.cv)
     while (passed := np.cumsum(gaps)).size == 0 or passed[-1] < total:
         missing = total - (passed[-1] if passed.size else 0.0)
-        gaps = np.concatenate([gaps, rng.standard_exponential(int(missing + 4.0 * np.sqrt(missing) + 16.0))])
+        n = int(missing + spread * np.sqrt(missing) + 16.0)
+        gaps = np.concatenate([gaps, rng.standard_exponential(n) if law is None else law.draw(rng, n)])
     return np.interp(passed[: np.searchsorted(passed, total, side="left")], cumulative, edges)

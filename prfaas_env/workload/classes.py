@@ -75,13 +75,13 @@ def draw_classes(
     They share one path of the rate (a rush is a rush for all); all else is drawn class by class from generators of
     their own, so that one class's laws leave the others' requests as they were. Classes share no prefixes.
     """
-    rate_rng, classes_rng = rng.spawn(2)
-    rates_rps = (rate_rps or 0.0) * common.arrivals.rate_factor(rate_rng, horizon_s, clock)
+    rate_rng, classes_rng, restart_rng = rng.spawn(3)
+    path = common.arrivals.rate_path(rate_rng, horizon_s, clock)
     streams = [
-        one.workload(common).requests(own.spawn(GENERATORS), one.share * rates_rps, horizon_s, clock)
+        one.workload(common).requests(own.spawn(GENERATORS), one.share * (rate_rps or 0.0), path, horizon_s, clock)
         for one, own in zip(classes, classes_rng.spawn(len(classes)), strict=True)
     ]
-    return _joined(streams)
+    return common.restarted(restart_rng, _joined(streams))
 
 
 def _joined(streams: Sequence[RequestStream]) -> RequestStream:

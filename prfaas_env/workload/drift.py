@@ -1,7 +1,8 @@
 """How the length mix drifts: the share of long requests, P(L > t), moves on the logit scale.
 
-logit P(L > t) = level (regimes) + mean-reverting wander + excursions + daily wave + white noise, held between bounds,
-and becomes one µ a request of the truncated log-normal law, σ fixed. Hour-scale parameters run on the scenario's clock.
+logit P(L > t) = level (regimes, steps) + mean-reverting wander + excursions + daily wave + white noise, held between
+bounds, and becomes one µ a request of the truncated log-normal law, σ fixed. Hour-scale parameters run on the
+scenario's clock.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from prfaas_env.processes import DAY_H, Clock, Jumps, MeanReverting, events, gri
 from prfaas_env.profiles import NonNegative, Positive
 from prfaas_env.workload.lengths import TruncatedLogNormal
 
-__all__ = ["DailyWave", "Drift", "Regimes", "logit"]
+__all__ = ["DailyWave", "Drift", "Regimes", "Step", "logit"]
 
 OpenShare = Annotated[float, Range(gt=0, lt=1)]
 
@@ -45,7 +46,7 @@ class Regimes(Record):
     """Lasting steps: at Poisson times the level ramps to a new one, drawn uniformly in share between two bounds.
 
     Measured: a lasting .5 → .8 happens .07–.14 times a day, over 10–60 min. ``first_share`` of ``None`` draws the
-    first level too. A scripted run is a rate of zero and a ``first_share``.
+    first level too.
     """
 
     per_h: NonNegative
@@ -70,17 +71,48 @@ class Regimes(Record):
         path = np.full(len(times_h), level)
         for start in events(rng, self.per_h, float(times_h[0]), float(times_h[-1])):
             target = float(logit(rng.uniform(self.low_share, self.high_share)))
-            ramp = float(rng.uniform(self.low_ramp_h, self.high_ramp_h))
-            progress = np.clip((times_h - start) / max(ramp, 1e-9), 0.0, 1.0)
-            path += progress * (target - path)
+            _ramp(path, times_h, start, float(rng.uniform(self.low_ramp_h, self.high_ramp_h)), target)
         return path
+
+
+@dataclass(frozen=True)
+class Step(Record):
+    """One lasting change, in either direction: the level goes to ``share`` and stays there until the next step.
+
+    It begins between two hours of the episode (uniform) and is ramped. Measured, for .5 → .8: over 10–60 minutes, held
+    for at least 3 hours.
+    """
+
+    share: OpenShare
+    low_start_h: NonNegative
+    high_start_h: NonNegative
+    low_ramp_h: NonNegative = 1.0 / 6.0
+    high_ramp_h: NonNegative = 1.0
+
+    def check(self) -> None:
+        for name in ("start_h", "ramp_h"):
+            low, high = getattr(self, f"low_{name}"), getattr(self, f"high_{name}")
+            if high < low:
+                raise ConfigError(f"high_{name}: expected at least {low:g} (low_{name}), got {high:g}")
+
+    def move(self, rng: np.random.Generator, path: np.ndarray, times_h: np.ndarray) -> None:
+        """Change, in place, the level of logit P at times in hours."""
+        start, ramp = rng.uniform(self.low_start_h, self.high_start_h), rng.uniform(self.low_ramp_h, self.high_ramp_h)
+        _ramp(path, times_h, float(start), float(ramp), float(logit(self.share)))
+
+
+def _ramp(path: np.ndarray, times_h: np.ndarray, start: float, length: float, target: float) -> None:
+    path += np.clip((times_h - start) / max(length, 1e-9), 0.0, 1.0) * (target - path)
 
 
 @dataclass(frozen=True)
 class Drift(Record):
     """The drift of P(L > ``threshold_tokens``).
 
-    Without ``regimes`` the level is the base law's own share. Defaults: ServeGen m-large at its P = .5 threshold
+    Without ``regimes`` the level is the base law's own share; ``steps`` change it. ``rate_correlation`` is that of the
+    two wanders, of logit P and of the logarithm of the rate (which the arrivals must then have). Measured between the
+    two totals, which have more parts: -.15 typical, -.55 strong (ServeGen), .71 within an hour of Azure 2023
+    conversation. Defaults: ServeGen m-large at its P = .5 threshold
     (measured: sd .69 over 13.2 h, white .14 each 10 min, excursions .13 an hour of Laplace(.72) lasting 1.45 h). The
     bounds are a design choice.
     """
@@ -94,26 +126,40 @@ class Drift(Record):
     daily: DailyWave | None = field(default_factory=DailyWave)
     white_sd: NonNegative = 0.14
     white_h: Positive = 1.0 / 6.0
+    steps: tuple[Step, ...] = ()
+    rate_correlation: Annotated[float, Range(ge=-1, le=1)] = 0.0
 
     def check(self) -> None:
+        if self.rate_correlation and self.wander is None:
+            raise ConfigError("rate_correlation: expected 0: the drift has no wander")
         if self.high_share <= self.low_share:
             raise ConfigError(f"high_share: expected more than low_share {self.low_share:g}, got {self.high_share:g}")
 
     def logit_share(
-        self, rng: np.random.Generator, times_s: np.ndarray, clock: Clock, base: TruncatedLogNormal
+        self,
+        rng: np.random.Generator,
+        times_s: np.ndarray,
+        clock: Clock,
+        base: TruncatedLogNormal,
+        rate_wander: np.ndarray | None = None,
     ) -> np.ndarray:
         """logit P(L > threshold) at increasing times in seconds, the first 0. Same shape.
 
-        Each part draws from a generator of its own, so that switching one off leaves the others as they were.
+        ``rate_wander`` is the wander of the rate at the same times, in units of its sd. Each part draws from a
+        generator of its own (append to that list), so that switching one off leaves the others as they were.
         """
-        regimes, wander, jumps, white = rng.spawn(4)
+        regimes, wander, jumps, white, steps = rng.spawn(5)
         elapsed_h = clock.elapsed_h(times_s)
         if self.regimes is None:
             path = np.full(len(times_s), float(logit(1.0 - base.cdf(self.threshold_tokens))))
         else:
             path = self.regimes.path(regimes, elapsed_h)
+        for step, own in zip(self.steps, steps.spawn(len(self.steps)), strict=True):
+            step.move(own, path, elapsed_h)
         if self.wander is not None:
-            path += self.wander.path(wander, elapsed_h)
+            r = self.rate_correlation if rate_wander is not None else 0.0
+            path += np.sqrt(1.0 - r**2) * self.wander.path(wander, elapsed_h)
+            path += r * self.wander.sd * rate_wander if rate_wander is not None else 0.0
         if self.jumps is not None:
             path += self.jumps.path(jumps, elapsed_h)
         if self.daily is not None:
@@ -129,10 +175,11 @@ class Drift(Record):
         horizon_s: float,
         clock: Clock,
         base: TruncatedLogNormal,
+        rate_wander: np.ndarray | None = None,
     ) -> np.ndarray:
         """µ of the length law at each arrival. Shape of ``arrival_s``."""
         times_s = grid(horizon_s)
-        path = np.interp(self.logit_share(rng, times_s, clock, base), *_mu_table(self, base))
+        path = np.interp(self.logit_share(rng, times_s, clock, base, rate_wander), *_mu_table(self, base))
         return np.interp(arrival_s, times_s, path)
 
 

@@ -1,14 +1,14 @@
 """Multi-turn sessions: growing contexts whose prefixes are shared, and when the turns come.
 
 A session opens with a prompt; each further turn sends the whole conversation again (previous prompt, previous output, a
-new message), so that its prefix is the previous prompt, or an *edited* one that keeps only the beginning. All prompts
-share a system block. Turns come at times drawn beforehand (the gap counts from arrival to arrival), whatever the system
+new message), so that its prefix is the previous prompt, or an *edited* one that keeps only the beginning. Sessions
+share system prompts. Turns come at times drawn beforehand (the gap counts from arrival to arrival), whatever the system
 does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -19,11 +19,10 @@ from prfaas_env.workload.lengths import LengthLaw
 from prfaas_env.workload.prefixes import ragged_index
 from prfaas_env.workload.stream import RequestStream
 
-__all__ = ["Sessions"]
+__all__ = ["CacheRestart", "Sessions"]
 
 BLOCK_TOKENS = 512
 NORMAL_P90 = 1.2815515655446004  # standard normal quantile
-_SYSTEM_BLOCK = 0
 
 Share = Annotated[float, Range(ge=0, le=1)]
 
@@ -38,12 +37,15 @@ class Sessions(Record):
     - ``gap_p10_s``, ``gap_p50_s``, ``gap_p90_s``: quantiles of the time between turns, log-normal on either side of the
       median.
     - ``edit_share``: share of later turns that keep only a part of the previous prompt: ``least_kept_share`` to all
-      of it (log-uniform) and the system block; the rest is replaced by as many new tokens.
-    - ``max_input_tokens``: a longer prompt is cut to it and loses its prefix but for the system block.
+      of it (log-uniform) and the system prompt; the rest is replaced by as many new tokens.
+    - ``max_input_tokens``: a longer prompt is cut to it, or, with ``compact_to_tokens``, replaced by a summary of that
+      length, as coding agents do; it loses its prefix but for the system prompt.
+    - ``system_prompts``, ``system_tokens``: how many different system prompts (with tools) there are, and how long each
+      is in whole blocks; prompts of all sessions begin with one. The k-th is used in proportion to k^−``system_skew``.
     - ``warm_up_s``: sessions are drawn from that long before the episode, so that it begins in mid-traffic.
 
     Defaults: fitted to the Mooncake conversation trace as an observer of one hour sees it (sessions cut at both ends,
-    so that gaps look shorter and sessions smaller than they are); ``warm_up_s`` is a choice.
+    so that gaps look shorter and sessions smaller than they are); ``warm_up_s`` and the system prompts are choices.
     """
 
     message_tokens: LengthLaw
@@ -57,8 +59,19 @@ class Sessions(Record):
     least_kept_share: Annotated[float, Range(gt=0, le=1)] = 0.054
     max_input_tokens: Annotated[int, Range(ge=BLOCK_TOKENS)] = 131_072
     warm_up_s: NonNegative = 3600.0
+    compact_to_tokens: Annotated[int, Range(ge=BLOCK_TOKENS)] | None = None
+    system_prompts: Annotated[int, Range(ge=1, le=100_000)] = 1
+    system_tokens: Annotated[int, Range(ge=BLOCK_TOKENS)] = BLOCK_TOKENS
+    system_skew: NonNegative = 1.0
 
     def check(self) -> None:
+        most = self.max_input_tokens if self.compact_to_tokens is None else self.compact_to_tokens
+        if self.compact_to_tokens is not None and most > self.max_input_tokens:
+            raise ConfigError(
+                f"compact_to_tokens: expected at most max_input_tokens {self.max_input_tokens}, got {most}"
+            )
+        if self.system_tokens > most:
+            raise ConfigError(f"system_tokens: expected at most {most}, the length of a cut or compacted prompt")
         if not self.gap_p10_s < self.gap_p50_s < self.gap_p90_s:
             raise ConfigError("gap_p50_s: expected gap_p10_s < gap_p50_s < gap_p90_s")
 
@@ -80,13 +93,13 @@ class Sessions(Record):
 
         ``first_tokens`` are the first prompts, one a session. A request's block ids cover its prompt and its output.
         """
-        turns_rng, gaps_rng, edits_rng, messages_rng, outputs_rng = rng.spawn(5)
+        turns_rng, gaps_rng, edits_rng, messages_rng, outputs_rng, system_rng = rng.spawn(6)
         turns = self._turns(turns_rng, first_tokens)
         alive = np.arange(len(start_s))
         now_s, prompt = start_s.astype(np.float64), np.minimum(first_tokens, self.max_input_tokens)
-        shared = np.minimum(prompt // BLOCK_TOKENS, 1)
-        previous = _Blocks(np.full(len(alive), _SYSTEM_BLOCK), np.arange(len(alive)))
-        next_id, turn, rows = _SYSTEM_BLOCK + 1, 0, []
+        previous = self._system(system_rng, len(alive))
+        shared = np.minimum(prompt // BLOCK_TOKENS, previous.counts)
+        next_id, turn, rows = len(previous.ids), 0, []
         while len(alive):
             output = output_tokens.sample(outputs_rng, len(alive))
             blocks = previous.extended(shared, -(-(prompt + output) // BLOCK_TOKENS), next_id)
@@ -106,6 +119,13 @@ class Sessions(Record):
         turns = rng.geometric(1.0 - going_on)
         return np.where(first_tokens < self.least_to_continue_tokens, 1, turns)
 
+    def _system(self, rng: np.random.Generator, n: int) -> _Blocks:
+        """The system prompts of ``n`` sessions."""
+        weights = np.arange(1.0, self.system_prompts + 1.0) ** -self.system_skew
+        which = np.searchsorted(np.cumsum(weights)[:-1] / weights.sum(), rng.random(n), side="right")
+        blocks = self.system_tokens // BLOCK_TOKENS
+        return _Blocks(np.arange(self.system_prompts * blocks), which * blocks, np.full(n, blocks))
+
     def _gaps(self, rng: np.random.Generator, n: int) -> np.ndarray:
         z = rng.standard_normal(n) / NORMAL_P90
         below, above = np.log(self.gap_p50_s / self.gap_p10_s), np.log(self.gap_p90_s / self.gap_p50_s)
@@ -118,18 +138,43 @@ class Sessions(Record):
         edited = rng.random(len(prompt)) < self.edit_share
         kept = self.least_kept_share ** rng.random(len(prompt))
         wanted = prompt + message + np.where(edited, 0, output)
-        shared_tokens = np.where(edited, np.maximum(kept * prompt, BLOCK_TOKENS), prompt + output)
-        shared_tokens = np.where(wanted > self.max_input_tokens, BLOCK_TOKENS, shared_tokens)
+        shared_tokens = np.where(edited, np.maximum(kept * prompt, self.system_tokens), prompt + output)
+        full, refit = wanted > self.max_input_tokens, self.compact_to_tokens or self.max_input_tokens
+        shared_tokens = np.where(full, self.system_tokens, shared_tokens)
         shared = (np.minimum(shared_tokens, prompt + output) // BLOCK_TOKENS).astype(np.int64)
-        return np.minimum(wanted, self.max_input_tokens), shared
+        return np.where(full, refit, wanted), shared
+
+
+@dataclass(frozen=True)
+class CacheRestart(Record):
+    """A moment from which on nothing cached before is of use: new weights are rolled out, in both clusters.
+
+    It comes between two times (uniform). Prompts after it have block ids of their own. What the caches hold from before
+    is dead but still there; being the least recently used, it is what they evict first, so that prompts hit what they
+    would hit after the caches had been emptied.
+    """
+
+    low_s: NonNegative
+    high_s: NonNegative
+
+    def check(self) -> None:
+        if self.high_s < self.low_s:
+            raise ConfigError(f"high_s: expected at least low_s {self.low_s:g}, got {self.high_s:g}")
+
+    def apply(self, rng: np.random.Generator, stream: RequestStream) -> RequestStream:
+        """The same requests, their block ids renumbered from the restart on."""
+        restart_s = float(rng.uniform(self.low_s, self.high_s))
+        first = stream.hash_offsets[np.searchsorted(stream.arrival_s, restart_s, side="left")]
+        after = np.arange(len(stream.block_hashes)) >= first
+        ids = stream.block_hashes + after * (stream.block_hashes.max(initial=-1) + 1)
+        return replace(stream, block_hashes=_without_gaps(ids))
 
 
 class _Blocks:
     """Block ids of several prompts, each in a row of its own: row i starts at ``starts[i]`` of ``ids``."""
 
-    def __init__(self, ids: np.ndarray, starts: np.ndarray, counts: np.ndarray | None = None) -> None:
-        self.ids, self.starts = ids, starts
-        self.counts = np.ones(len(starts), dtype=np.int64) if counts is None else counts
+    def __init__(self, ids: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> None:
+        self.ids, self.starts, self.counts = ids, starts, counts
 
     def rows(self, chosen: np.ndarray) -> _Blocks:
         return _Blocks(self.ids, self.starts[chosen], self.counts[chosen])
@@ -159,7 +204,6 @@ def _stream(turns: list[_Turn], horizon_s: float) -> RequestStream:
     order = np.argsort(arrival, kind="stable")
     order = order[(arrival[order] >= 0.0) & (arrival[order] < horizon_s)]
     ids = np.concatenate([b.ids for b in blocks])[ragged_index(starts[order], counts[order])]
-    used = np.bincount(ids) > 0
     return RequestStream(
         arrival[order],
         prompt[order],
@@ -167,6 +211,11 @@ def _stream(turns: list[_Turn], horizon_s: float) -> RequestStream:
         session_id=session[order],
         turn=number[order],
         hash_offsets=np.concatenate([[0], np.cumsum(counts[order])]),
-        block_hashes=(np.cumsum(used) - 1)[ids],
+        block_hashes=_without_gaps(ids),
         block_tokens=BLOCK_TOKENS,
     )
+
+
+def _without_gaps(ids: np.ndarray) -> np.ndarray:
+    """The same ids, numbered 0, 1, … in their order."""
+    return (np.cumsum(np.bincount(ids) > 0) - 1)[ids]

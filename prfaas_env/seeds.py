@@ -6,14 +6,31 @@ is chosen on seeds from 500,000, and training starts at 1,000,000 with no end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from prfaas_env.config import ConfigError
 
-__all__ = ["FIRST_TRAINING_SEED", "FIRST_VALIDATION_SEED", "RUN_STRIDE", "training_seed", "validation_seeds"]
+__all__ = [
+    "FIRST_TRAINING_SEED",
+    "FIRST_VALIDATION_SEED",
+    "RUN_STRIDE",
+    "check_evaluation_seeds",
+    "split_of",
+    "training_seed",
+    "validation_seeds",
+]
 
 FIRST_VALIDATION_SEED = 500_000
 FIRST_TRAINING_SEED = 1_000_000
 RUN_STRIDE = 10**10
 """Distance between the seeds of two runs: more than the steps that any run takes."""
+
+
+def split_of(seed: int) -> str:
+    """What a seed is for: ``"test"``, ``"validation"`` or ``"train"``, as the splits of scenarios are called."""
+    if seed >= FIRST_TRAINING_SEED:
+        return "train"
+    return "validation" if seed >= FIRST_VALIDATION_SEED else "test"
 
 
 def training_seed(run_seed: int, steps: int) -> int:
@@ -30,3 +47,14 @@ def validation_seeds(count: int) -> range:
     if seeds.stop > FIRST_TRAINING_SEED:
         raise ConfigError(f"validation_seeds: expected at most {FIRST_TRAINING_SEED - FIRST_VALIDATION_SEED}")
     return seeds
+
+
+def check_evaluation_seeds(seeds: Sequence[int]) -> None:
+    """:class:`ConfigError` unless there are seeds, and all of one range that is not training's."""
+    if not seeds:
+        raise ConfigError("seeds: expected at least one")
+    first, last = split_of(min(seeds)), split_of(max(seeds))
+    if last == "train":
+        raise ConfigError(f"seeds: expected less than {FIRST_TRAINING_SEED:,}, where those of training begin")
+    if first != last:
+        raise ConfigError(f"seeds: expected all below {FIRST_VALIDATION_SEED:,} (test) or none (validation)")
