@@ -13,6 +13,7 @@ __all__ = ["main"]
 
 # Command → (module, its line in --help). Each module defines ``command``.
 COMMANDS = {
+    "fetch": ("prfaas_env.cli.fetching", "Download a public trace at a pinned revision, checked."),
     "list": ("prfaas_env.cli.listing", "What can be named: deployments, profiles, scenarios, policies."),
     "plan": ("prfaas_env.cli.planning", "Closed-form optimum of a deployment: threshold, split, stage throughputs."),
 }
