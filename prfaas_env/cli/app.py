@@ -14,6 +14,7 @@ __all__ = ["main"]
 # Command → (module, its line in --help). Each module defines ``command``.
 COMMANDS = {
     "fetch": ("prfaas_env.cli.fetching", "Download a public trace at a pinned revision, checked."),
+    "describe": ("prfaas_env.cli.describing", "Statistics and pictures of a scenario or a trace file."),
     "list": ("prfaas_env.cli.listing", "What can be named: deployments, profiles, scenarios, policies."),
     "plan": ("prfaas_env.cli.planning", "Closed-form optimum of a deployment: threshold, split, stage throughputs."),
 }

@@ -91,8 +91,15 @@ def log_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
         "type": "log",
         "range": [math.log10(low), math.log10(high)],
         "tickvals": ticks,
-        "ticktext": [f"{tick / 1000:g}K" if tick >= 1000 else f"{tick:g}" for tick in ticks],
+        "ticktext": [_tick(tick) for tick in ticks],
     }
+
+
+def _tick(value: float) -> str:
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "K")):
+        if value >= unit:
+            return f"{value / unit:g}{letter}"
+    return f"{value:g}"
 
 
 def number(value: float) -> str:
