@@ -126,8 +126,8 @@ def _load(episode: Episode) -> Chart:
     ]
     top = 1.1 * min(max(1.0, *adapted, *planned), 4.0 * max(1.0, *adapted))
     words = (
-        "Rate over what the mix and the link of each window sustain (closed form). Above the dotted line queues grow. "
-        "Between the lines: what adapting t and N_p is worth, at most."
+        "Rate over what the mix and the mean link of each window sustain (closed form). Above the dotted line queues "
+        "grow. Between the lines: what adapting t and N_p is worth, at most."
     )
     return Chart("Load", words, figure(traces, MINUTES, y_axis("rate ÷ Λ_max", top)))
 

@@ -33,9 +33,9 @@ class Window:
     """A piece of an episode. Rates in requests per second; ``None`` where nothing arrives or there is no link.
 
     ``tail_share``: P(uncached > t*), t* the planned threshold. ``load``: the rate over the most that the mix of the
-    window sustains on the link of the window, at the best threshold and split. ``load_at_plan``: the same at the
+    window sustains on its mean link capacity, at the best threshold and split. ``load_at_plan``: the same at the
     threshold and split planned on the nominal workload, so that what lies between is what adapting them is worth.
-    Failed instances are not taken off.
+    Shorter outages of the link are averaged out, and failed instances are not taken off.
     """
 
     start_s: float
