@@ -51,7 +51,7 @@ def family_page(family: str, scenarios: Sequence[Scenario]) -> str:
         lines += ["```yaml", text, "```", ""]
     lines += ["## Statistics", "", *_table(scenarios), ""]
     lines += [
-        f"Means over the {len(SEEDS)} seeds, with the lowest and the highest where they differ. t*, N_p* and Λ_max come",
+        f"Means of {len(SEEDS)} seeds, with the lowest and the highest where they differ. t*, N_p* and Λ_max come",
         "from the closed form: *planned* on the nominal workload beforehand, or *best* in hindsight. Pictures:",
         f"`python -m prfaas_env describe {scenarios[0].name} --out page.html`.",
         "",
