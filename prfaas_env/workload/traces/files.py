@@ -28,6 +28,10 @@ class Lines(NamedTuple):
     texts: list[str]
     cut: bool
 
+    @property
+    def cut_line(self) -> int | None:
+        return self.numbers[-1] if self.cut and self.numbers else None
+
 
 def digest(path: Path) -> str:
     """SHA-256 of the content, decompressed if it is gzip. Raises :class:`ConfigError`."""
@@ -63,8 +67,11 @@ def _lines(path: Path, raw: bytes, first: int, cut: bool) -> Lines:
         line = first + raw.count(b"\n", 0, error.start)
         raise ConfigError(f"{path}: not a text file: line {line} is not UTF-8") from None
     lines = text.replace("\r\n", "\n").removesuffix("\r").split("\n")
-    kept = [(number, line) for number, line in enumerate(lines, start=first) if line and not line.isspace()]
-    return Lines([number for number, _ in kept], [line for _, line in kept], cut)
+    numbers = list(range(first, first + len(lines)))
+    if not all(lines) or any(map(str.isspace, lines)):
+        numbers = [number for number, line in zip(numbers, lines, strict=True) if line and not line.isspace()]
+        lines = [lines[number - first] for number in numbers]
+    return Lines(numbers, lines, cut)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

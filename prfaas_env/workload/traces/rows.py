@@ -30,12 +30,12 @@ _SURPLUS_REASON = "more fields than the header has"
 class Batch(NamedTuple):
     """``frame`` has a column ``line`` and one for each column in use, named by what it holds; nulls where missing.
 
-    ``refused`` are rows that could not be taken apart. ``cut``: the file ends with this batch, within a line.
+    ``refused`` are rows that could not be taken apart. ``cut_line``: the file's last, if no end of line follows it.
     """
 
     frame: pl.DataFrame
     refused: list[UnusableRow]
-    cut: bool = False
+    cut_line: int | None = None
 
 
 def polars() -> Any:
@@ -85,7 +85,7 @@ def _csv(path: Path, columns: Columns, optional: Sequence[str]) -> Iterator[Batc
                 continue
             header = next(csv.reader([block.texts[0]]))
             used = _in_file(path, columns, header, optional)
-            block = Lines(block.numbers[1:], block.texts[1:], block.cut and len(block.texts) > 1)
+            block = Lines(block.numbers[1:], block.texts[1:], block.cut)
         if block.texts:
             yield _csv_batch(block, header, used)
 
@@ -115,7 +115,7 @@ def _csv_batch(block: Lines, header: Sequence[str], used: Mapping[str, str]) -> 
     )
     surplus = frame.filter(pl.col(_SURPLUS).is_not_null())["line"].to_list()
     refused += [UnusableRow(line, _SURPLUS_REASON) for line in surplus]
-    return Batch(frame.filter(pl.col(_SURPLUS).is_null()).drop(_SURPLUS), refused, block.cut)
+    return Batch(frame.filter(pl.col(_SURPLUS).is_null()).drop(_SURPLUS), refused, block.cut_line)
 
 
 def _csv_rows(block: Lines, width: int) -> tuple[list[list[str | None]], list[int], list[UnusableRow]]:
@@ -161,7 +161,7 @@ def _json_batch(block: Lines, columns: Columns) -> Batch:
     frame = frame.select(
         pl.Series("line", numbers, dtype=pl.Int64), *(pl.col(name).alias(held) for held, name in used.items())
     )
-    return Batch(frame, refused, block.cut)
+    return Batch(frame, refused, block.cut_line)
 
 
 def _json_rows(
@@ -175,8 +175,7 @@ def _json_rows(
             rows.append(_json_row(text, used, datetimes))
             numbers.append(number)
         except json.JSONDecodeError:
-            last = block.cut and number == block.numbers[-1]
-            refused.append(UnusableRow(number, CUT if last else "not a JSON object"))
+            refused.append(UnusableRow(number, CUT if number == block.cut_line else "not a JSON object"))
         except (ValueError, RecursionError) as error:
             refused.append(UnusableRow(number, str(error)))
     return rows, numbers, refused
