@@ -64,6 +64,7 @@ def _of_trace(path: Path, deployment: str, columns: Columns | None) -> Scenario:
         workload=workload,
         nominal=NominalWorkload(lengths=_law(uncached), output_tokens=_law(stream.output_tokens)),
         horizon_s=min(np.floor(end_s) + 1.0, LONGEST_S),
+        notes="A trace file at its own rate and lengths; what is planned is planned on these very lengths.",
     )
 
 
