@@ -291,7 +291,7 @@ ISO = {**PLAIN, "arrival_unit": "datetime"}
         ("a,b,c\n0,10,1\n1,1e30,1\n2,10,1\n", PLAIN, 3, "b: expected a whole number ≥ 1, got 1e30"),
         ("a,b,c\n0,10,1\n12ms,10,1\n2,10,1\n", PLAIN, 3, "a: expected a number ≥ 0, got 12ms"),
         ("a,b,c\n0,10,1\n2024-05-12 00:00:00,10,1\n2,10,1\n", PLAIN, 3, "a: expected a number ≥ 0, got 2024"),
-        ('a,b,c\n0,10,1\n1,"10,1\n2,10,1\n', PLAIN, 3, "a quote is left open"),
+        ('a,b,c\n0,10,1\n1,"10,1\n2,10,1\n', PLAIN, 3, "not a row of CSV (unexpected end of data)"),
         ("a,b,c\n2024-05-12 00:00:00,10,1\n99,10,1\n2024-05-12 00:00:02,10,1\n", ISO, 3, "a date and time, got 99"),
         (
             "a,b,c\n2024-05-12 00:00:00,10,1\n2024-02-30 00:00:00,10,1\n2024-05-12 00:00:02,10,1\n",
@@ -324,6 +324,7 @@ def test_unusable_rows_of_tables(tmp_path: Path, content: str, columns: dict, li
         (b"", "the trace is empty"),
         (b"a,b,c\n", "the trace is empty"),
         (b"a,bb,c\n0,10,1\n", "no column 'b' for input; did you mean 'bb'"),
+        (b'a,"b,c\n0,10,1\n', "the header is not a row of CSV"),
         (b"a,b,b,c\n0,10,1,1\n", "column 'b' is there twice"),
         (b"a,b,c\n0,10,1\n1,10", "truncated: line 3 ends within a row"),
         (b"a,b,c\n0,10,1\n1,\xe9,1\n", "not a text file: line 3 is not UTF-8"),

@@ -83,11 +83,18 @@ def _csv(path: Path, columns: Columns, optional: Sequence[str]) -> Iterator[Batc
         if header is None:
             if not block.texts:
                 continue
-            header = next(csv.reader([block.texts[0]]))
+            header = _csv_header(path, block.texts[0])
             used = _in_file(path, columns, header, optional)
             block = Lines(block.numbers[1:], block.texts[1:], block.cut)
         if block.texts:
             yield _csv_batch(block, header, used)
+
+
+def _csv_header(path: Path, text: str) -> list[str]:
+    try:
+        return next(csv.reader([text], strict=True))
+    except csv.Error as error:
+        raise ConfigError(f"{path}: the header is not a row of CSV ({error})") from None
 
 
 def _csv_batch(block: Lines, header: Sequence[str], used: Mapping[str, str]) -> Batch:
@@ -125,8 +132,8 @@ def _csv_rows(block: Lines, width: int) -> tuple[list[list[str | None]], list[in
     for number, text in zip(block.numbers, block.texts, strict=True):
         try:
             fields = next(csv.reader([text], strict=True))
-        except csv.Error:
-            refused.append(UnusableRow(number, "a quote is left open"))
+        except csv.Error as error:
+            refused.append(UnusableRow(number, f"not a row of CSV ({error})"))
             continue
         rows.append([field or None for field in (fields + [""] * width)[:width]])
         numbers.append(number)
