@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from prfaas_env.config import ConfigError
+from prfaas_env.scenario import load_scenario
 from prfaas_env.simulator.reference.cache import BlockCache
 from prfaas_env.workload.prefixes import infinite_cache_hits
 from prfaas_env.workload.stream import RequestStream
@@ -533,3 +534,23 @@ def test_azure_2023_conversation_in_figures(real_trace: Callable[[str], Path]) -
     five_minutes_rps = np.bincount((stream.arrival_s // 300).astype(int)) / 300
     assert five_minutes_rps.max() == pytest.approx(7.5, abs=0.05)
     assert five_minutes_rps[:11].min() == pytest.approx(4.3, abs=0.05)  # of whole five minutes; the last is cut short
+
+
+def test_a_scenario_of_ones_own_trace(tmp_path: Path) -> None:
+    """A scenario file names a table beside it; the file's content counts in the scenario's hash."""
+    table = written(tmp_path, "at,n\n0,100\n1,200\n3,300\n")
+    scenario = tmp_path / "own.yaml"
+    scenario.write_text(
+        "extends: paper-stationary\nname: own\nload: null\nhorizon_s: 60\n"
+        "nominal: {lengths: {kind: constant, tokens: 200}, output_tokens: {kind: constant, tokens: 200}}\n"
+        "workload:\n  kind: trace\n  format: table\n  path: trace.csv\n"
+        "  columns: {arrival: at, input: n, output: n}\n  rate_scale: 2.0\n  length_scale: 3.0\n"
+    )
+    own = load_scenario(scenario)
+    stream = own.draw(0).stream
+    assert stream.arrival_s.tolist() == [0.0, 0.5, 1.5]
+    assert stream.input_tokens.tolist() == [300, 600, 900]
+    before = own.hash
+    table.write_text(table.read_text() + "4,400\n")
+    assert load_scenario(scenario).hash != before
+    assert len(load_scenario(scenario).draw(0).stream) == 4
