@@ -22,7 +22,7 @@ _HOME = {
     "load_profile": "prfaas_env.profiles",
     "load_scenario": "prfaas_env.scenario",
     "load_policy": "prfaas_env.policies",
-    "plan": "prfaas_env.theory.plan",
+    "plan": "prfaas_env.planning",
     "simulate": "prfaas_env.evaluation.simulate",
     "ConfigError": "prfaas_env.config",
 }

@@ -27,6 +27,7 @@ LAYERS = [
     ["prfaas_env.workload", "prfaas_env.link_process", "prfaas_env.faults"],
     ["prfaas_env.theory"],
     ["prfaas_env.scenario"],
+    ["prfaas_env.planning"],
     ["prfaas_env.simulator"],
     ["prfaas_env.environment"],
     ["prfaas_env.policies", "agents"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import click
 import pytest
 import yaml
 
+import prfaas_env
 from prfaas_env.cli.app import COMMANDS, main
 from prfaas_env.cli.errors import run
 from prfaas_env.config import ConfigError
@@ -68,6 +70,52 @@ def test_plan_json_has_the_published_keys(call: Callable[..., Ended], deployment
     assert found["deployment"] == deployment
     absent = {"homogeneous-pd": "n_prfaas", "naive-heterogeneous-pd": "n_prefill"}.get(deployment)
     assert [key for key in ("n_prfaas", "n_prefill") if found[key] is None] == ([absent] if absent else [])
+
+
+def test_plan_takes_a_scenarios_own_deployment_unless_one_is_named(
+    call: Callable[..., Ended], written: Callable[[str, Any], str]
+) -> None:
+    mine = written("mine.yaml", {"extends": "drift-mix", "name": "mine", "deployment": "homogeneous-pd"})
+    assert call("plan", "-w", mine).out.startswith(f"{mine} on its own deployment homogeneous-pd (")
+    assert json.loads(call("plan", "-w", mine, "--json").out)["deployment"] == "homogeneous-pd"
+    assert call("plan", "-w", mine, "-d", "prfaas-pd").out.startswith(f"prfaas-pd on {mine} (")
+    assert json.loads(call("plan", "-d", mine, "--json").out)["deployment"] == "homogeneous-pd"
+    only_extends = written("again.yaml", {"extends": "drift-mix", "name": "again"})
+    assert json.loads(call("plan", "-d", only_extends, "--json").out)["deployment"] == "prfaas-pd"
+
+
+def test_plan_takes_names_files_and_records(written: Callable[[str, Any], str]) -> None:
+    paper = prfaas_env.plan()
+    scenario = prfaas_env.load_scenario("paper-stationary")
+    for arguments in (
+        ("prfaas-pd", "paper-stationary"),
+        ("prfaas-pd",),
+        (scenario.deployment, scenario),
+        (scenario,),
+        (Path(written("mine.yaml", shipped("deployments", "prfaas-pd"))), scenario.nominal),
+    ):
+        assert prfaas_env.plan(*arguments) == paper
+    homogeneous = prfaas_env.plan("homogeneous-pd", n_prefill=8)
+    assert (homogeneous.n_prefill, homogeneous.n_decode) == (8, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("prfas-pd",), "unknown deployment 'prfas-pd'; did you mean 'prfaas-pd'?"),
+        (("prfaas-pd", "drift-mx"), "unknown scenario 'drift-mx'; did you mean 'drift-mix'?"),
+        ((3,), "deployment: expected a name, a path, a Deployment or a Scenario, got int"),
+        (("prfaas-pd", 3), "workload: states no laws"),
+    ],
+)
+def test_plan_refuses_what_it_cannot_take(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
+        prfaas_env.plan(*arguments)
+
+
+def test_curves_show_whole_tokens(call: Callable[..., Ended]) -> None:
+    shown = call("plan", "--curves").out
+    assert "│ 10,454           │ 2.712 " in shown
 
 
 def test_plan_with_files_of_ones_own(call: Callable[..., Ended], written: Callable[[str, Any], str]) -> None:

@@ -10,34 +10,20 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from prfaas_env.config import from_mapping, read_yaml
-from prfaas_env.deployment import Deployment, load_deployment
-from prfaas_env.resources import locate
-from prfaas_env.theory.plan import Form, HasLengths, Plan, plan, sweep_splits, sweep_thresholds
-from prfaas_env.workload.lengths import NominalWorkload
+from prfaas_env.deployment import Deployment
+from prfaas_env.planning import DEFAULT_DEPLOYMENT, DEFAULT_WORKLOAD, planned
+from prfaas_env.scenario import Scenario
+from prfaas_env.theory.plan import Form, HasLengths, HasNominal, Plan, plan, sweep_splits, sweep_thresholds
 
-__all__ = ["command", "load_workload"]
-
-DEFAULT_DEPLOYMENT = "prfaas-pd"
-DEFAULT_WORKLOAD = "paper-stationary"
-
-
-def load_workload(name_or_path: str) -> HasLengths:
-    """The nominal workload of a scenario, or a workload file ``{lengths: {kind: …}, output_tokens: {kind: …}}``.
-
-    Raises :class:`ConfigError`.
-    """
-    from prfaas_env.scenario import load_scenario
-
-    path = locate("scenarios", name_or_path)
-    plain = read_yaml(path)
-    if isinstance(plain, dict) and "lengths" in plain:
-        return from_mapping(NominalWorkload, plain, f"{path}: ")
-    return load_scenario(name_or_path).nominal
+__all__ = ["command"]
 
 
 @click.command(name="plan")
-@click.option("--deployment", "-d", default=DEFAULT_DEPLOYMENT, show_default=True, help="Shipped name or YAML file.")
+@click.option(
+    "--deployment",
+    "-d",
+    help=f"Shipped name or YAML file.  [default: that of the scenario named by --workload, else {DEFAULT_DEPLOYMENT}]",
+)
 @click.option(
     "--workload",
     "-w",
@@ -57,7 +43,7 @@ def load_workload(name_or_path: str) -> HasLengths:
 @click.option("--curves", is_flag=True, help="Also the rate against N_p and against t (the paper's Fig. 5).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    deployment: str,
+    deployment: str | None,
     workload: str,
     n_prefill: int | None,
     threshold: float | None,
@@ -69,7 +55,7 @@ def command(
 
     Table 6 of the paper is `plan` on prfaas-pd, homogeneous-pd and naive-heterogeneous-pd.
     """
-    place, traffic = load_deployment(deployment), load_workload(workload)
+    place, traffic = planned(deployment, workload)
     found = plan(place, traffic, form=form, n_prefill=n_prefill, threshold_tokens=threshold)
     swept = _curves(place, traffic, form, found) if curves else {}
     if as_json:
@@ -77,14 +63,19 @@ def command(
         click.echo(json.dumps(found.as_mapping() | named | swept, indent=2, allow_nan=False))
         return
     console = Console()
-    console.print(f"[bold]{place.name}[/bold] on [bold]{workload}[/bold] ({form} form)\n")
+    on = f"[bold]{place.name}[/bold] on [bold]{workload}[/bold]"
+    if deployment is None and isinstance(traffic, Scenario):
+        on = f"[bold]{workload}[/bold] on its own deployment [bold]{place.name}[/bold]"
+    console.print(f"{on} ({form} form)\n", soft_wrap=True)
     console.print(_stages(place, found))
     console.print(_figures(place, found))
     for title, rows in swept.items():
         console.print(_sweep(title.replace("_", " "), rows))
 
 
-def _curves(deployment: Deployment, workload: HasLengths, form: Form, found: Plan) -> dict[str, list[dict[str, Any]]]:
+def _curves(
+    deployment: Deployment, workload: HasLengths | HasNominal, form: Form, found: Plan
+) -> dict[str, list[dict[str, Any]]]:
     """Λ_max against N_p, each at its best t, and against t at the plan's N_p, by title."""
     by_split = [
         {key: p.as_mapping()[key] for key in ("n_prefill", "threshold_tokens", "lambda_max_rps")}
@@ -139,5 +130,11 @@ def _tokens(value: float | None) -> str:
 def _sweep(title: str, rows: list[dict[str, Any]]) -> Table:
     table = Table(*rows[0], title=title)
     for row in rows:
-        table.add_row(*("–" if v is None else f"{v:,.3f}" if isinstance(v, float) else str(v) for v in row.values()))
+        table.add_row(*(_cell(key, value) for key, value in row.items()))
     return table
+
+
+def _cell(key: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if key.endswith("_tokens") else f"{value:.3f}" if isinstance(value, float) else str(value)
