@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
@@ -29,7 +29,10 @@ from prfaas_env.workload.lengths import NominalWorkload
 from prfaas_env.workload.stream import RequestStream
 from prfaas_env.workload.workload import SyntheticWorkload, Workload
 
-__all__ = ["Draw", "LoadRange", "Scenario", "load_scenario", "suite", "suite_hash"]
+__all__ = ["SPLITS", "Draw", "LoadRange", "Scenario", "Split", "load_scenario", "suite", "suite_hash"]
+
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Scenario(Record):
     nominal: NominalWorkload
     version: Annotated[int, Range(ge=1)] = 1
     family: str = "own"
-    split: Literal["train", "validation", "test"] = "test"
+    split: Split = "test"
     tags: tuple[str, ...] = ()
     load: NonNegative | tuple[NonNegative, ...] | LoadRange | None = None
     rate_rps: NonNegative | None = None
@@ -121,10 +124,14 @@ class Scenario(Record):
 
     @cached_property
     def hash(self) -> str:
-        """Content hash: changes with any value of the scenario, its deployment and its profiles."""
+        """Content hash: changes with any value of the scenario, its deployment and its profiles.
+
+        What is ``None``, or an empty list, counts as not said: a part that a later version may have, and this scenario
+        has not, leaves its hash as it was.
+        """
         plain = to_mapping(self)
         plain["workload"] |= self.workload.identity()
-        return content_hash(plain)
+        return content_hash(_said(plain))
 
     @cached_property
     def lambda_max_rps(self) -> float:
@@ -175,6 +182,12 @@ class Scenario(Record):
             del plain["nominal"]  # taken from the workload, so taken anew from a changed one
         plain = _merge_scenario(plain, {**(overrides or {}), **more})
         return _scenario_from_mapping(plain, f"scenario {self.name}: ", Path.cwd())
+
+
+def _said(plain: Any) -> Any:
+    if isinstance(plain, Mapping):
+        return {key: _said(value) for key, value in plain.items() if value is not None and value != []}
+    return [_said(value) for value in plain] if isinstance(plain, list) else plain
 
 
 def load_scenario(name_or_path: str | Path) -> Scenario:

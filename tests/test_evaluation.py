@@ -216,8 +216,9 @@ def test_two_scenarios_of_one_name_are_refused_and_one_named_twice_runs_once(tmp
 
 
 def test_every_group_names_shipped_scenarios() -> None:
-    for members in suites.GROUPS.values():
-        assert all(isinstance(load_scenario(member), Scenario) for member in members)
+    for group in suites.GROUPS:
+        assert suites.members(group)
+        assert all(isinstance(load_scenario(member), Scenario) for member in suites.members(group))
 
 
 # --- interruption and failure ---------------------------------------------------------------------------------------

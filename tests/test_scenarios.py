@@ -283,6 +283,10 @@ def test_hashes_follow_the_content(paper: Scenario) -> None:
         paper.with_overrides(version=2),
     ]
     assert len({scenario.hash for scenario in [paper, *changed]}) == 4
+    parts: list[dict] = [{}, {"wander": None}, {"wander": None, "jumps": None}, {"regimes": None, "steps": []}]
+    drifting = [paper.with_overrides(workload={"drift": part}).hash for part in parts]
+    assert len({paper.hash, *drifting[:3]}) == 4  # a part that is on by default, switched off, is another workload
+    assert drifting[3] == drifting[0]
 
 
 def test_suites() -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from prfaas_env.config import ConfigError
-from prfaas_env.scenario import Scenario, load_scenario
+from prfaas_env.resources import names
+from prfaas_env.scenario import SPLITS, Scenario, Split, load_scenario
 
-__all__ = ["GROUPS", "Suite", "resolve_suite"]
+__all__ = ["GROUPS", "Suite", "members", "resolve_suite"]
 
-GROUPS = {"demo": ("paper-stationary-80", "drift-mix", "mooncake-like", "mooncake-conversation")}
+GROUPS: dict[str, tuple[str, ...] | None] = {
+    "demo": ("paper-stationary-80", "drift-mix", "mooncake-like", "mooncake-conversation"),
+    "quick": ("paper-stationary-80", "drift-mix", "mix-step-up", "burst-on-off", "agentic-sessions", "link-collapse"),
+    **dict.fromkeys(SPLITS),  # as the scenarios themselves say
+    "all": None,
+}
 
 
 @dataclass(frozen=True)
@@ -19,6 +26,19 @@ class Suite:
 
     scenarios: tuple[Scenario, ...]
     skipped: tuple[str, ...]
+
+
+def members(group: str) -> tuple[str, ...]:
+    """The scenarios of a group, by name; those of a split, and of ``all``, are what is shipped."""
+    listed = GROUPS[group]
+    if listed is not None:
+        return listed
+    return tuple(name for name, split in _shipped() if group in ("all", split))
+
+
+@cache
+def _shipped() -> tuple[tuple[str, Split], ...]:
+    return tuple((name, load_scenario(name).split) for name in names("scenarios"))
 
 
 def resolve_suite(names: Sequence[str], seed: int = 0) -> Suite:
@@ -31,7 +51,7 @@ def resolve_suite(names: Sequence[str], seed: int = 0) -> Suite:
     found: dict[str, Scenario] = {}
     skipped = []
     for name in names:
-        for member in GROUPS.get(name, (name,)):
+        for member in members(name) if name in GROUPS else (name,):
             scenario = load_scenario(member)
             absent = scenario.workload.missing()
             if absent and name in GROUPS:

@@ -100,9 +100,11 @@ class Sessions(Record):
         previous = self._system(system_rng, len(alive))
         shared = np.minimum(prompt // BLOCK_TOKENS, previous.counts)
         next_id, turn, rows = len(previous.ids), 0, []
-        while len(alive):
+        while (within := now_s < horizon_s).any():
             output = output_tokens.sample(outputs_rng, len(alive))
-            blocks = previous.extended(shared, -(-(prompt + output) // BLOCK_TOKENS), next_id)
+            # Turns beyond the horizon cost numbers, so that it does not shift those of others, but no blocks.
+            shared = np.where(within, shared, 0)
+            blocks = previous.extended(shared, np.where(within, -(-(prompt + output) // BLOCK_TOKENS), 0), next_id)
             next_id += int((blocks.counts - shared).sum())
             rows.append((now_s, prompt, output, alive, np.full(len(alive), turn), blocks))
             turn += 1
@@ -181,11 +183,10 @@ class _Blocks:
 
     def extended(self, shared: np.ndarray, counts: np.ndarray, next_id: int) -> _Blocks:
         """Rows of ``counts`` blocks that begin with ``shared`` blocks of these rows; the others are new."""
-        starts = np.cumsum(counts) - counts
-        ids = np.empty(int(counts.sum()), dtype=np.int64)
+        ends = np.cumsum(counts)
+        starts, new = ends - counts, next_id - np.cumsum(shared)  # id of a new block at position p: p + that of its row
+        ids = np.arange(ends[-1]) + np.repeat(new, counts)
         ids[ragged_index(starts, shared)] = self.ids[ragged_index(self.starts, shared)]
-        fresh = ragged_index(starts + shared, counts - shared)
-        ids[fresh] = next_id + np.arange(len(fresh))
         return _Blocks(ids, starts, counts)
 
 
