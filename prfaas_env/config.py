@@ -14,7 +14,7 @@ import json
 import sys
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -96,12 +96,24 @@ def _annotations(cls: type) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in fields(cls)}
 
 
+def _required(f: Field[Any]) -> bool:
+    return f.default is MISSING and f.default_factory is MISSING
+
+
+def _by_kind(union: Any) -> dict[str, type]:
+    """The members of a tagged union, by their ``kind``."""
+    return {m.kind: m for m in get_args(union) if isinstance(m, type) and is_dataclass(m) and hasattr(m, "kind")}
+
+
 def _describe(annotation: Any) -> str:
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *extras = get_args(annotation)
         return " ".join([_describe(base), *(str(e) for e in extras if isinstance(e, Range))])
     if origin in (Union, types.UnionType):
+        if records := _by_kind(annotation):
+            rest = [_describe(a) for a in get_args(annotation) if a not in records.values()]
+            return " or ".join([f"a mapping of kind {', '.join(sorted(records))}", *rest])
         return " or ".join(_describe(a) for a in get_args(annotation))
     if origin is Literal:
         return "one of " + ", ".join(map(repr, get_args(annotation)))
@@ -109,6 +121,8 @@ def _describe(annotation: Any) -> str:
         return f"a list of {_describe(get_args(annotation)[0])}"
     if origin is not None and issubclass(origin, Mapping):
         return "a mapping"
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return f"a mapping with {', '.join(f.name for f in fields(annotation) if _required(f))}"
     names = {float: "a number", int: "a whole number", str: "text", bool: "true or false", type(None): "nothing"}
     return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
@@ -120,7 +134,7 @@ def _refuse(key: str, value: Any, annotation: Any) -> ConfigError:
 def _shown(value: Any) -> str:
     """A value in an error: never more than a part of a line."""
     try:
-        shown = repr(value)
+        shown = repr(to_mapping(value))
     except ValueError:  # Python writes out no whole number of more than some thousand digits
         return "a number of thousands of digits"
     return shown if len(shown) < 60 else shown[:57] + "..."
@@ -184,7 +198,7 @@ def _convert_union(value: Any, annotation: Any, key: str) -> Any:
     members = get_args(annotation)
     if value is None and type(None) in members:
         return None
-    records = {m.kind: m for m in members if isinstance(m, type) and is_dataclass(m) and hasattr(m, "kind")}
+    records = _by_kind(annotation)
     if records and isinstance(value, Mapping):
         if "kind" not in value:
             raise ConfigError(f"{key}: missing key 'kind'; valid kinds: {', '.join(sorted(records))}")
@@ -207,7 +221,8 @@ def _convert_union(value: Any, annotation: Any, key: str) -> Any:
 def from_mapping(cls: type[T], source: Any, where: str = "") -> T:
     """Build the dataclass ``cls`` from a mapping; errors are prefixed with ``where`` (a file or a dotted key).
 
-    Raises :class:`ConfigError` on an unknown key (with the nearest valid one), a missing key or a bad value.
+    Raises :class:`ConfigError` on an unknown key (with the nearest valid one), missing keys (all are named) or a bad
+    value.
     """
     prefix = f"{where}." if where and not where.endswith(": ") else where
     if not isinstance(source, Mapping):
@@ -216,10 +231,13 @@ def from_mapping(cls: type[T], source: Any, where: str = "") -> T:
     for key in source:
         if key not in valid:
             raise ConfigError(f"{prefix}{_key(key)}: unknown key{nearest(str(key), valid)}")
-    for name, f in valid.items():
-        if name not in source and f.default is MISSING and f.default_factory is MISSING:
-            expected = _annotations(cls)[name]  # type: ignore[arg-type]  # a class is hashable
-            raise ConfigError(f"{prefix}{name}: missing key ({_describe(expected)})")
+    expected = _annotations(cls)  # type: ignore[arg-type]  # a class is hashable
+    missing = {name: _describe(expected[name]) for name, f in valid.items() if _required(f) and name not in source}
+    if len(missing) == 1:
+        raise ConfigError("".join(f"{prefix}{name}: missing key ({what})" for name, what in missing.items()))
+    if missing:
+        at = f"{where.removesuffix(': ')}: " if where else ""
+        raise ConfigError(f"{at}missing keys: {', '.join(f'{name} ({what})' for name, what in missing.items())}")
     try:
         return cls(**source)
     except ConfigError as error:

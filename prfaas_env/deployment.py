@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from prfaas_env.config import ConfigError, Range, Record, from_mapping
+from prfaas_env.config import ConfigError, Range, Record, from_mapping, to_mapping
 from prfaas_env.extending import FileKind
 from prfaas_env.profiles import NonNegative, Positive, Profile, load_profile
 from prfaas_env.resources import locate
@@ -107,7 +107,8 @@ class Deployment(Record):
             for name in ("model", "kv", "attention"):  # the decode side must be able to use what the remote one sends
                 theirs, ours = getattr(self.remote.profile, name), getattr(self.local.profile, name)
                 if theirs != ours:
-                    raise ConfigError(f"remote.profile: its {name} is {theirs!r} but that of local.profile is {ours!r}")
+                    said = f"its {name} is {to_mapping(theirs)!r} but that of local.profile is {to_mapping(ours)!r}"
+                    raise ConfigError(f"remote.profile: {said}")
 
     @property
     def route_pinned(self) -> str | None:

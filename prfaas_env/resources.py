@@ -31,6 +31,8 @@ def locate(kind: str, name_or_path: str | Path) -> Path:
     text = str(name_or_path)
     if text.endswith((".yaml", ".yml")) or "/" in text:
         path = Path(text).expanduser()
+        if path.is_dir():
+            raise ConfigError(f"{path}: is a folder, expected a YAML file")
         if not path.is_file():
             raise ConfigError(f"{path}: no such file")
         return path

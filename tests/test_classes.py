@@ -99,7 +99,7 @@ def test_classes_of_their_own_lengths_do_not_drift() -> None:
         ([CHAT, {k: v for k, v in BATCH.items() if k != "share"}], r"classes\[1\].share: missing key"),
         ([CHAT, BATCH | {"shre": 1}], r"classes\[1\].shre: unknown key; did you mean 'share'"),
         ([CHAT, BATCH | SESSIONS], r"nominal: missing key"),
-        ("chat", r"classes: expected a list of ServiceClass, got 'chat'"),
+        ("chat", r"classes: expected a list of a mapping with name, share, .*got 'chat'"),
     ],
 )
 def test_bad_classes_are_refused(paper: Scenario, classes: Any, message: str) -> None:

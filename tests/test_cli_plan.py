@@ -264,7 +264,8 @@ def test_misspelt_profile_in_a_deployment(call: Callable[..., Ended], written: C
         (["plan", "--threshold", "many"], "Invalid value for '--threshold'"),
         (["plan", "--jsn"], "No such option '--jsn'. Did you mean '--json'?"),
         (["pln"], "unknown command 'pln'; did you mean 'plan'?"),
-        (["list", "flavours"], "Invalid value for 'KIND': 'flavours' is not one of 'deployments'"),
+        (["list", "deployment"], "unknown kind 'deployment'; did you mean 'deployments'?"),
+        (["list", "flavours"], "unknown kind 'flavours'; valid: deployments, policies, profiles, scenarios"),
     ],
 )
 def test_bad_arguments(call: Callable[..., Ended], arguments: list[str], message: str) -> None:
@@ -300,6 +301,30 @@ def refused(ended: Ended, message: str) -> None:
     assert ended.out == ""
     assert ended.err.startswith(f"error: {message}")
     assert ended.err.count("\n") == 1
+
+
+def test_a_folder_is_called_a_folder(call: Callable[..., Ended], tmp_path: Path) -> None:
+    for option in ("-d", "-w"):
+        refused(call("plan", option, str(tmp_path)), f"{tmp_path}: is a folder, expected a YAML file")
+
+
+def test_without_a_command_the_help_is_shown(call: Callable[..., Ended]) -> None:
+    ended = call()
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("Usage: ")
+    assert all(f"\n  {name} " in ended.err for name in COMMANDS)
+
+
+def test_messages_speak_of_files_not_of_classes(call: Callable[..., Ended], written: Callable[[str, Any], str]) -> None:
+    mine = written("mine.yaml", {"name": "mine", "deployment": "prfaas-pd", "workload": "x"})
+    refused(call("plan", "-w", mine), f"{mine}: nominal: missing key (a mapping with lengths, output_tokens)")
+    profile = shipped("hardware_profiles", "hybrid-1t-8xh20")
+    profile["kv"]["fixed_mib"] = 1.0
+    written("other.yaml", profile)
+    deployment = shipped("deployments", "prfaas-pd")
+    deployment["local"]["profile"] = "other.yaml"
+    path = written("deployment.yaml", deployment)
+    refused(call("plan", "-d", path), f"{path}: remote.profile: its kv is {{'fixed_mib': 173.906, 'bytes_per_token'")
 
 
 def test_interrupt_ends_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,7 @@ def test_plain_values_become_what_the_annotation_says() -> None:
         ({"pond_m": "deep"}, "garden.yaml: pond_m: expected a number, got 'deep'"),
         ({"soil": "cley"}, "garden.yaml: soil: expected one of 'sand', 'clay', got 'cley'; did you mean 'clay'?"),
         ({"open": "yes"}, "garden.yaml: open: expected true or false, got 'yes'"),
-        ({"beds": 3}, "garden.yaml: beds: expected a list of Square or Disc, got 3"),
+        ({"beds": 3}, "garden.yaml: beds: expected a list of a mapping of kind disc, square, got 3"),
         ({"beds": [{"side_m": 1}]}, "garden.yaml: beds[0]: missing key 'kind'; valid kinds: disc, square"),
         ({"beds": [{"kind": "sqare"}]}, "garden.yaml: beds[0].kind: unknown kind 'sqare'; did you mean 'square'?"),
         ({"beds": [{"kind": "disc"}]}, "garden.yaml: beds[0].radius_m: missing key (a number > 0)"),
@@ -110,6 +110,20 @@ def test_a_number_too_long_to_write_out_is_refused_in_one_line() -> None:
 def test_what_is_no_mapping_is_refused(source: Any) -> None:
     with pytest.raises(ConfigError, match=r"garden\.yaml: expected a mapping of keys"):
         from_mapping(Garden, source, "garden.yaml: ")
+
+
+def test_all_missing_keys_of_a_record_are_named_at_once() -> None:
+    with pytest.raises(ConfigError) as refused:
+        from_mapping(Profile, {"name": "mine", "model": "m"}, "mine.yaml: ")
+    said = str(refused.value)
+    assert said.startswith("mine.yaml: missing keys: instance (text), context_limit_tokens (a whole number ≥ 1), ")
+    assert "kv (a mapping with fixed_mib, bytes_per_token)" in said
+    assert "attention" not in said  # it has a default
+
+
+def test_a_record_is_shown_as_the_file_would_have_it() -> None:
+    with pytest.raises(ConfigError, match=r"^pond_m: expected a number, got \{'kind': 'square', 'side_m': 1.0\}$"):
+        from_mapping(Garden, GOOD | {"pond_m": Square(1.0)})
 
 
 def test_a_record_made_in_python_is_held_to_the_same_rules() -> None:

@@ -261,7 +261,9 @@ def test_unknown_and_incomplete_scenarios(tmp_path: Path) -> None:
         load_scenario("drift-mx")
     path = tmp_path / "own.yaml"
     path.write_text("name: own\ndeployment: prfaas-pd\n")
-    with pytest.raises(ConfigError, match=r"own.yaml: workload: missing key"):
+    with pytest.raises(
+        ConfigError, match=r"own.yaml: missing keys: workload \(a mapping of kind synthetic, trace\), nominal"
+    ):
         load_scenario(path)
     path.write_text("")
     with pytest.raises(ConfigError, match=r"own.yaml: expected a mapping"):

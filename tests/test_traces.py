@@ -17,6 +17,7 @@ import pytest
 from prfaas_env.config import ConfigError
 from prfaas_env.scenario import load_scenario
 from prfaas_env.simulator.reference.cache import BlockCache
+from prfaas_env.workload.fetch import public_trace
 from prfaas_env.workload.prefixes import infinite_cache_hits
 from prfaas_env.workload.stream import RequestStream
 from prfaas_env.workload.traces import Columns, TraceWarning, TraceWorkload, files, find_trace, read_trace
@@ -151,8 +152,12 @@ def test_broken_files_are_refused_in_one_line(tmp_path: Path, content: bytes, me
 def test_absent_and_wrong_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workload = TraceWorkload(path="nowhere/trace.jsonl", rate_scale=1.0, length_scale=1.0)
     assert "PRFAAS_TRACES" in (workload.missing() or "")
-    with pytest.raises(ConfigError, match=r"trace 'nowhere/trace.jsonl' not found; .*fetch"):
+    with pytest.raises(ConfigError, match=r"trace 'nowhere/trace.jsonl' not found in .*PRFAAS_TRACES"):
         workload.draw(np.random.default_rng(0), 60.0)
+    public = TraceWorkload(path=f"{public_trace('mooncake-toolagent').path}.gz", rate_scale=1.0, length_scale=1.0)
+    monkeypatch.setattr("prfaas_env.workload.traces.find._REPOSITORY", tmp_path / "repository")
+    monkeypatch.setenv("PRFAAS_CACHE", str(tmp_path / "cache"))
+    assert "fetch mooncake-toolagent` downloads it" in (public.missing() or "")
     (tmp_path / "nowhere").mkdir()
     (tmp_path / "nowhere" / "trace.jsonl").write_bytes(SAMPLE.read_bytes())
     monkeypatch.setenv("PRFAAS_TRACES", str(tmp_path))

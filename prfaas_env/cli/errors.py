@@ -23,6 +23,9 @@ def run(command: click.Command, arguments: Sequence[str] | None = None, prog_nam
         code = command.main(args=arguments, prog_name=prog_name, standalone_mode=False)
     except ConfigError as error:
         _refuse(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(BAD_INPUT)
     except click.ClickException as error:
         _refuse(error.format_message())
     except (click.Abort, KeyboardInterrupt):

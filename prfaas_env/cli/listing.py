@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
+from prfaas_env.config import nearest
 from prfaas_env.resources import names
 from prfaas_env.theory.closed_form import kv_throughput_bps
 
@@ -72,10 +73,12 @@ KINDS = {
 
 
 @click.command(name="list")
-@click.argument("kind", required=False, type=click.Choice(list(KINDS)), metavar="KIND")
+@click.argument("kind", required=False, metavar="KIND")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a mapping from kind to names.")
 def command(kind: str | None, as_json: bool) -> None:
     """What can be named. KIND: deployments, profiles, scenarios or policies; without it, all of them."""
+    if kind is not None and kind not in KINDS:
+        raise click.UsageError(f"unknown kind {kind!r}{nearest(kind, KINDS)}")
     wanted = [kind] if kind else list(KINDS)
     if as_json:
         click.echo(json.dumps({k: KINDS[k].names() for k in wanted}, indent=2))

@@ -40,7 +40,21 @@ def find_trace(path: str) -> Path:
         for name in (path, other):
             if (found := (folder / Path(name).expanduser()).expanduser()).is_file():
                 return found
-    raise ConfigError(
-        f"trace {path!r} not found; `python -m prfaas_env fetch` downloads public ones; name the folder of your own in "
-        f"the environment variable {TRACES_VARIABLE} (docs/traces.md)"
-    )
+    raise ConfigError(f"trace {path!r} not found{_hint(path, folders)}")
+
+
+def _hint(path: str, folders: list[Path]) -> str:
+    """How to get a trace that is not there: a public one by ``fetch``, one's own from a folder that is searched."""
+    from prfaas_env.workload.fetch import PUBLIC_TRACES
+
+    for trace in PUBLIC_TRACES.values():
+        if trace.path == path.removesuffix(".gz"):
+            return f"; `python -m prfaas_env fetch {trace.name}` downloads it (docs/traces.md)"
+    asked = Path(path).expanduser()
+    if asked.is_dir():
+        return ": it is a folder"
+    if asked.is_absolute():
+        return ""
+    searched = ", ".join(str(folder.expanduser().absolute()) for folder in folders)
+    also = "" if os.environ.get(TRACES_VARIABLE) else f"; the variable {TRACES_VARIABLE} may name one more folder"
+    return f" in {searched}{also} (docs/traces.md)"
