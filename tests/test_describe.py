@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from docs.scenario_pages import COMMAND, FOLDER, families, family_page, index_page
 from prfaas_env.cli.app import main
 from prfaas_env.cli.errors import run
 from prfaas_env.config import ConfigError
@@ -380,3 +381,18 @@ def test_a_browser_draws_every_chart(scenario_with_everything: Scenario, tmp_pat
     assert done.returncode == 0, done.stderr[-2000:]
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     assert done.stdout.count('class="plot-container') == done.stdout.count('data-chart="') == 9
+
+
+# ---- the documentation's pages
+
+
+def test_pages_of_the_documentation_are_those_of_the_shipped_files() -> None:
+    """All of them name every scenario with its content hash; one family is written anew, to the last figure."""
+    found, again = families(), f"outdated: run {COMMAND}"
+    assert {path.stem for path in FOLDER.glob("*.md")} == {*found, "README"}, again
+    assert (FOLDER / "README.md").read_text(encoding="utf-8") == index_page(found), again
+    pages = {family: (FOLDER / f"{family}.md").read_text(encoding="utf-8") for family in found}
+    for family, scenarios in found.items():
+        for scenario in scenarios:
+            assert f"version {scenario.version}, hash `{scenario.hash}`" in pages[family], f"{scenario.name} {again}"
+    assert pages["faults"] == family_page("faults", found["faults"]), again
