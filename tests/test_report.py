@@ -6,12 +6,14 @@ import json
 import re
 import shutil
 import subprocess
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from prfaas_env.evaluation.leaderboard import to_markdown, verdict
+from prfaas_env.evaluation.leaderboard import print_leaderboard, to_markdown, verdict
 from prfaas_env.evaluation.results import ROW_KEYS, CellResult, Evaluation, row
 from prfaas_env.evaluation.standings import standings
 from prfaas_env.pages.figures import number
@@ -20,6 +22,7 @@ from prfaas_env.simulator.result import TIMELINE_DTYPE
 
 pytest.importorskip("plotly", reason="the report needs plotly (extra 'report')")
 
+from prfaas_env.evaluation.charts import ranking_chart
 from prfaas_env.evaluation.report import to_html
 from prfaas_env.evaluation.timelines import QUANTITIES, timeline_charts
 
@@ -87,6 +90,21 @@ def test_markdown_tables_have_a_row_a_policy_and_equal_columns() -> None:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in rows}) == 1
 
 
+def test_the_terminal_shows_whole_headers_and_figures_in_80_columns() -> None:
+    factors = {
+        **BASE,
+        "windowed-closed-form": {"a": 45.6, "b": 293.1},
+        "results/of/a/long/path/model.zip": {"a": 0.7, "b": 1.2},
+    }
+    screen = Console(width=80, file=StringIO())
+    print_leaderboard(standings(made_up(factors)), screen)
+    shown = screen.file.getvalue()  # type: ignore[attr-defined]
+    for header in ("policy", "ratio", "TTFT s", "P99 s", "goodput", "USD/M"):
+        assert header in shown
+    assert "…/a/long/path/model.zip"[-20:] in shown
+    assert not re.search(r"\w…", shown)
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(0.0, "0"), (3.14159, "3.14"), (0.012345, "0.0123"), (1234.5, "1234"), (float("nan"), "–")]
 )
@@ -125,11 +143,45 @@ def test_a_collapsed_policy_leaves_the_panel_and_the_caption_says_so() -> None:
     collapsed.timeline["waiting"] = 5000.0
     others = [cell(f"other-{i}", "a", 0, 1.0) for i in range(2)]
     colour = dict.fromkeys(["calm", "collapsed", "other-0", "other-1"], "#000000")
-    charts = {chart.title: chart for chart in timeline_charts([calm, collapsed, *others], colour)}
+    in_sight = colour.keys() - {"collapsed"}
+    charts = {chart.title: chart for chart in timeline_charts([calm, collapsed, *others], colour, in_sight)}
     waiting = charts["Requests waiting for their first token"]
     assert "Beyond the panel: collapsed up to 5000." in waiting.caption
     assert waiting.figure["layout"]["yaxis"]["range"][1] < 100
     assert "Beyond" not in charts["Remote prefill queue"].caption
+
+
+def test_a_contender_is_seen_whole() -> None:
+    long, short = cell("long", "a", 0, 1.0), cell("short", "a", 0, 1.0)
+    long.timeline["waiting"] = 900.0
+    charts = timeline_charts([long, short], dict.fromkeys(["long", "short"], "#000000"), ["long", "short"])
+    waiting = next(chart for chart in charts if chart.title == "Requests waiting for their first token")
+    assert waiting.figure["layout"]["yaxis"]["range"][1] > 900
+    assert "Beyond" not in waiting.caption
+
+
+def test_a_restless_knob_does_not_hide_the_others() -> None:
+    calm, restless = cell("calm", "a", 0, 1.0), cell("restless", "a", 0, 1.0)
+    restless.timeline["threshold_tokens"] = np.tile([9_000.0, 20_000.0], 180)
+    chart = timeline_charts([calm, restless], dict.fromkeys(["calm", "restless"], "#000000"), ["calm"])[0]
+    below, above = chart.figure["data"]
+    assert (below["meta"], above["meta"]) == ("restless", "calm")
+    assert below["opacity"] < 1.0
+    assert below["line"]["width"] < above["line"]["width"]
+
+
+def test_the_ranking_is_drawn_for_the_contenders_and_the_rest_stand_at_its_edge() -> None:
+    board = standings(made_up({**BASE, "naive": {"a": 60.0, "b": 50.0}}))
+    chart = ranking_chart(board, None, dict.fromkeys(["dual-timescale", "static", "naive"], "#000000"))
+    low, high = chart.figure["layout"]["xaxis"]["range"]
+    assert -1.0 < low < 0.0 < high < np.log10(4.0)
+    rows = {trace["name"]: trace for trace in chart.figure["data"]}
+    assert rows["naive"]["text"][0].endswith(" →")
+    assert rows["naive"]["text"][0].startswith(number(board.of("naive").overall.ratio))
+    assert np.log10(rows["naive"]["x"][0]) < high
+    assert rows["static"]["x"] == [board.of("static").overall.ratio]
+    assert re.fullmatch(r"1\.2\d \[1\.\d\d, 1\.\d\d\]", rows["static"]["text"][0])
+    assert {".9", "1", "1.2"} <= set(chart.figure["layout"]["xaxis"]["ticktext"])
 
 
 @pytest.mark.parametrize("size", ["1400,6000", "500,6000"], ids=["wide", "narrow"])

@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from prfaas_env.evaluation.leaderboard import ratio_text, short_name
 from prfaas_env.evaluation.results import CellResult
-from prfaas_env.evaluation.standings import BOUNDS, Standings
+from prfaas_env.evaluation.standings import BOUNDS, FAR, Standings
 from prfaas_env.evaluation.statistics import Comparison
 from prfaas_env.pages.figures import NEUTRAL, PALETTE, Chart, figure, line, log_axis, number
 
 __all__ = ["colours", "ranking_chart", "ttft_chart"]
 
 CDF_POINTS = 240
+ROW_HEIGHT = 36  # pixels of a policy in the ranking: a marker with its figures above
+RATIO_TICKS, WIDE_RATIO_TICKS = (1, 1.2, 1.5, 2, 3, 5, 7, 8, 9), (1, 1.5, 2, 3, 5, 7)
+NARROWEST = (0.8, 1.25)  # a ranking of near equals does not blow up their differences
 
 
 def colours(policies: Sequence[str], baseline: str) -> dict[str, str]:
@@ -25,45 +29,79 @@ def colours(policies: Sequence[str], baseline: str) -> dict[str, str]:
 
 
 def ranking_chart(board: Standings, scenario: str | None, colour: Mapping[str, str]) -> Chart:
-    """Ratio of mean TTFT to the baseline's with its interval, one row a policy; ``None`` is all scenarios together."""
+    """Ratio of mean TTFT to the baseline's with its interval, one row a policy; ``None`` is all scenarios together.
+
+    The axis is that of the policies in sight of the best; the others stand at its edge, with an arrow.
+    """
 
     def of(policy: str) -> Comparison:
-        standing = board.of(policy)
-        return standing.overall if scenario is None else standing.by_scenario[scenario]
+        return board.comparison(policy, scenario)
 
     shown = [s.policy for s in board.ranked if np.isfinite(of(s.policy).ratio)]
     shown.sort(key=lambda policy: of(policy).ratio)
-    traces = [_interval(policy, of(policy), colour[policy]) for policy in reversed(shown)]
-    ends = [end for p in shown for end in (of(p).ratio, of(p).low, of(p).high) if np.isfinite(end)]
-    x = log_axis(f"TTFT ÷ {board.baseline} (log)", [1.0, *ends])
-    return Chart(
-        scenario or "All scenarios",
-        _ranking_words(board.baseline, shown, of),
-        figure(traces, x, {"type": "category"}, vertical=[1.0]),
-    )
+    window = _window([of(policy) for policy in shown if policy in board.in_sight(scenario)])
+    traces = [_interval(policy, of(policy), colour[policy], window) for policy in reversed(shown)]
+    ticks = RATIO_TICKS if window[1] <= 3 * window[0] else WIDE_RATIO_TICKS
+    x = log_axis("ratio of mean TTFT (log)", window, ticks)
+    x["ticktext"] = [text.removeprefix("0") for text in x["ticktext"]]
+    y = {"type": "category", "tickvals": shown, "ticktext": [short_name(policy) for policy in shown]}
+    made = figure(traces, {**x, "tickangle": 0}, y, vertical=[1.0] if window[0] <= 1.0 <= window[1] else [])
+    made["layout"] |= {"height": max(300, 90 + ROW_HEIGHT * len(shown))}
+    made["layout"]["margin"] |= {"t": 22}
+    made["layout"]["annotations"] = [
+        {"text": f"{short_name(board.baseline)} = 1", "x": 0.0, "y": 1, "yref": "paper", "yanchor": "bottom"}
+        | {"showarrow": False, "font": {"size": 11}}
+    ]
+    return Chart(scenario or "All scenarios", _ranking_words(board.baseline, shown, of), made)
 
 
-def _interval(policy: str, found: Comparison, colour: str) -> dict[str, Any]:
+def _window(found: Sequence[Comparison]) -> tuple[float, float]:
+    """The ratios that an axis must show: those of policies in sight with their intervals, and 1 unless it is far."""
+    ratios = [c.ratio for c in found]
+    if not ratios:
+        return NARROWEST
+    low, high = min(ratios) / 2, FAR * min(ratios)
+    ends = [min(max(end, low), high) for c in found for end in (c.ratio, c.low, c.high) if np.isfinite(end)]
+    ends += [end for end in NARROWEST if low <= end <= high]
+    return min(ends), max(ends)
+
+
+def _interval(policy: str, found: Comparison, colour: str, window: tuple[float, float]) -> dict[str, Any]:
+    """One row: a marker with its interval and its figures, or an arrow at the edge that it lies beyond."""
     known = np.isfinite(found.low)
+    low, high = window
+    at = min(max(found.ratio, low), high)
+    share = np.log(at / low) / np.log(high / low)
+    said, side, symbol = ratio_text(found), "center", "circle"
+    if found.ratio > high:
+        said, side, symbol, known = f"{said} →", "left", "triangle-right", False
+    elif found.ratio < low:
+        said, side, symbol, known = f"← {said}", "right", "triangle-left", False
+    elif not 0.25 < share < 0.75:
+        side = "right" if share <= 0.25 else "left"
     return {
         "type": "scatter",
-        "mode": "markers",
+        "mode": "markers+text",
         "meta": policy,
         "name": policy,
-        "x": [found.ratio],
+        "x": [at],
         "y": [policy],
-        "marker": {"color": colour, "size": 10},
+        "text": [said],
+        "textposition": f"top {side}",
+        "textfont": {"size": 11},
+        "cliponaxis": False,
+        "marker": {"color": colour, "size": 8 if symbol == "circle" else 11, "symbol": symbol},
         "error_x": {
             "type": "data",
             "symmetric": False,
             "array": [found.high - found.ratio if known else 0],
             "arrayminus": [found.ratio - found.low if known else 0],
+            "visible": bool(known),
             "color": colour,
-            "thickness": 2,
-            "width": 5,
+            "thickness": 1.5,
+            "width": 6,
         },
-        "hovertemplate": f"{policy}: %{{x:.3f}} [{number(found.low)}, {number(found.high)}], "
-        f"{found.pairs} pairs<extra></extra>",
+        "hovertemplate": f"{policy}: {ratio_text(found)}, {found.pairs} pairs<extra></extra>",
     }
 
 
@@ -74,8 +112,8 @@ def _ranking_words(baseline: str, shown: Sequence[str], of: Callable[[str], Comp
     found = of(best)
     surely = "the interval excludes 1" if found.better or found.worse else "the interval does not exclude 1"
     return (
-        f"Left of the dotted line is faster than {baseline}; bars are 95 % intervals. Best: {best} at "
-        f"{number(found.ratio)} ({surely}), faster in {100 * found.win_share:.0f} % of the pairs."
+        f"Left of the dotted line is faster than {baseline}; bars are 95 % intervals; an arrow: further out. Best: "
+        f"{best} at {number(found.ratio)} ({surely}), faster in {100 * found.win_share:.0f} % of the pairs."
     )
 
 

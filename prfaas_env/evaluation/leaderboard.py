@@ -23,18 +23,20 @@ __all__ = [
     "method",
     "print_leaderboard",
     "ratio_text",
+    "short_name",
     "tables",
     "to_markdown",
     "verdict",
 ]
 
 LEARNED = "learned"
+NAME_LENGTH = 22
 TRACE_NOTE = "a trace is one episode; its seeds shift arrivals by seconds, and its intervals speak of no other traffic"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text; the first column is left-aligned, the others are numbers.
+    """A table of text; the first column is the policy, the second its ratio, all but the first are numbers.
 
     ``brief`` are the columns that a terminal has room for, by number.
     """
@@ -51,8 +53,18 @@ def ratio_text(comparison: Comparison) -> str:
         return "–"
     if comparison.low == comparison.high == 1.0:
         return "1"  # the baseline itself, or a policy that did exactly the same
-    interval = f" [{comparison.low:.2f}, {comparison.high:.2f}]" if math.isfinite(comparison.low) else ""
-    return f"{comparison.ratio:.2f}{interval}"
+    interval = f" [{_ratio(comparison.low)}, {_ratio(comparison.high)}]" if math.isfinite(comparison.low) else ""
+    return f"{_ratio(comparison.ratio)}{interval}"
+
+
+def _ratio(value: float) -> str:
+    """Two decimals, fewer from ten on."""
+    return f"{value:.2f}" if value < 10 else number(value)
+
+
+def short_name(policy: str) -> str:
+    """A policy's name; the end of a path that is too long for an axis or a terminal."""
+    return policy if len(policy) <= NAME_LENGTH else f"…{policy[1 - NAME_LENGTH :]}"
 
 
 def tables(board: Standings) -> list[Table]:
@@ -82,14 +94,14 @@ def _ranking(board: Standings) -> Table:
 
 def _scenario(board: Standings, scenario: str) -> Table:
     columns = {
-        "TTFT mean s": "ttft_mean_s",
+        "TTFT s": "ttft_mean_s",
         "P50 s": "ttft_p50_s",
         "P99 s": "ttft_p99_s",
         "goodput": "goodput",
-        "requests/s": "throughput_rps",
+        "req/s": "throughput_rps",
         "remote": "offload_fraction",
         "egress Gbps": "egress_gbps_mean",
-        "USD / M tokens": "usd_per_million_output_tokens",
+        "USD/M": "usd_per_million_output_tokens",
         "conversions": "conversions",
         "rejected": "rejected",
     }
@@ -97,15 +109,15 @@ def _scenario(board: Standings, scenario: str) -> Table:
     body = [
         [
             _label(standing.policy),
-            *(shown.get(title, number)(_mean(standing, scenario, key)) for title, key in columns.items()),
             ratio_text(standing.by_scenario[scenario]),
             _share(standing.by_scenario[scenario].win_share),
+            *(shown.get(title, number)(_mean(standing, scenario, key)) for title, key in columns.items()),
         ]
         for standing in sorted(board.ranked, key=lambda s: _order(_mean(s, scenario, "ttft_mean_s")))
     ]
-    header = ["policy", *columns, f"TTFT ÷ {board.baseline}", "wins"]
-    brief = ("policy", "TTFT mean s", "P99 s", "goodput", "USD / M tokens", header[-2])
-    return Table(scenario, header, body, [header.index(title) for title in brief])
+    header = ["policy", f"TTFT ÷ {board.baseline}", "wins", *columns]
+    brief = ("TTFT s", "P99 s", "goodput", "USD/M")
+    return Table(scenario, header, body, [0, 1, *(header.index(title) for title in brief)])
 
 
 def _mean(standing: Standing, scenario: str, key: str) -> float:
@@ -171,15 +183,16 @@ def method(evaluation: Evaluation) -> list[tuple[str, str]]:
             f"mean TTFT ÷ that of {evaluation.baseline}, below 1 is better; overall: geometric mean of scenarios",
         ),
         ("Intervals", "95 %, paired bootstrap over seeds within each scenario, expanded for small samples"),
+        ("TTFT, P50, P99", "mean and quantiles of time to first token; quantiles are averaged over seeds"),
         (
             "Interquartile",
             "mean of the middle half of the paired ratios; wins: share of pairs with the lower mean TTFT",
         ),
         (
             "Counted",
-            "every arrival: runs are drained; rejected requests count against goodput; P99 is averaged over seeds",
+            "every arrival: runs are drained; rejected requests count against goodput",
         ),
-        ("Cost", "instance hours and egress up to the horizon, per million output tokens of requests finished by then"),
+        ("Cost, USD/M", "instance hours and egress up to the horizon, per million output tokens finished by then"),
         ("Engine", evaluation.engine),
         ("Suite", suite_hash(evaluation.scenarios)),
         ("Version", evaluation.version),
@@ -223,16 +236,14 @@ def _cell(text: str) -> str:
 
 def print_leaderboard(board: Standings, console: Console) -> None:
     """Tables in brief, and the verdict, on the terminal."""
-    ratio = f"TTFT ÷ {board.baseline}"
     for table in tables(board):
         title = escape(table.title.partition(";")[0])
-        shown = RichTable(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+        shown = RichTable(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
         for i in table.brief:
-            wide = i == 0 or table.header[i] == ratio
-            header = "ratio" if table.header[i] == ratio else escape(table.header[i])
-            shown.add_column(header, justify="right" if i else "left", no_wrap=wide)
+            header = "ratio" if i == 1 else escape(table.header[i])
+            shown.add_column(header, justify="right" if i else "left", no_wrap=True)
         for line in table.body:
-            shown.add_row(*(escape(line[i]) for i in table.brief))
+            shown.add_row(*(escape(short_name(line[i])) for i in table.brief))
         console.print(shown)
     console.print(f"ratio: mean TTFT ÷ that of {escape(board.baseline)}, with its 95 % interval\n")
     for line in verdict(board):

@@ -18,8 +18,9 @@ def to_html(evaluation: Evaluation, board: Standings) -> str:
     page = Page("PrfaaS scheduling policies compared", verdict(board), "Method", method(evaluation), colour, "policy")
     ranking, *by_scenario = tables(board)
     page.heading("Ranking")
+    page.charts([ranking_chart(board, None, colour)])
     page.table(ranking.header, ranking.body)
-    page.charts([ranking_chart(board, s, colour) for s in [None, *board.scenarios]])
+    page.charts([ranking_chart(board, name, colour) for name in board.scenarios])
     scenarios = {scenario.name: scenario for scenario in evaluation.scenarios}
     for name, table in zip(board.scenarios, by_scenario, strict=True):
         cells = [cell for cell in evaluation.cells if cell.row["scenario"] == name]
@@ -31,7 +32,7 @@ def to_html(evaluation: Evaluation, board: Standings) -> str:
             page.text(f"Mind: {TRACE_NOTE}.", quiet=True)
         shown = [ttft_chart(cells, scenarios[name].objectives.ttft_s, colour)]
         if drawn:
-            shown += timeline_charts(drawn, colour)
+            shown += timeline_charts(drawn, colour, board.in_sight(name))
             page.text(f"TTFT: all seeds. Over time: seed {drawn[0].row['seed']}.", quiet=True)
         page.charts(shown)
     return page.html()

@@ -17,6 +17,7 @@ BASELINE = "dual-timescale"
 BOUNDS = frozenset({"hindsight"})  # know the future: shown, but not contenders
 METRIC = "ttft_mean_s"
 BOOTSTRAP_SEED = 0
+FAR = 4.0  # times the lowest ratio: beyond it a policy would press all others together in a chart
 
 Row = Mapping[str, Any]
 
@@ -45,6 +46,17 @@ class Standings:
 
     def contenders(self) -> list[Standing]:
         return [standing for standing in self.ranked if standing.policy not in BOUNDS]
+
+    def comparison(self, policy: str, scenario: str | None) -> Comparison:
+        """A policy against the baseline in a scenario; ``None`` is all of them together."""
+        standing = self.of(policy)
+        return standing.overall if scenario is None else standing.by_scenario[scenario]
+
+    def in_sight(self, scenario: str | None) -> frozenset[str]:
+        """The policies within ``FAR`` times the lowest ratio of a contender, for which a chart chooses its axis."""
+        ratios = {s.policy: self.comparison(s.policy, scenario).ratio for s in self.contenders()}
+        lowest = min((ratio for ratio in ratios.values() if np.isfinite(ratio)), default=np.nan)
+        return frozenset(policy for policy, ratio in ratios.items() if ratio <= FAR * lowest)
 
     def against(self, policy: str, other: str, scenarios: Sequence[str]) -> Comparison:
         """Mean TTFT of ``policy`` against that of ``other`` in these scenarios."""

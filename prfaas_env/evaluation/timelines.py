@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ __all__ = ["QUANTITIES", "Quantity", "timeline_charts"]
 
 # A panel shows a line of the first many points; averages can be told apart with the second.
 POINTS, SMOOTH_POINTS = 400, 60
+RESTLESS = 0.5  # share of the steps at which a knob moves
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity(
         "Requests waiting for their first token",
         "requests",
-        "The area under a line is the sum of its TTFTs (Little's law), which is what the ranking measures.",
+        "The area under a line is the waiting up to the horizon (Little's law). Who waits then is served afterwards, "
+        "and the ranking counts it.",
         _signal("waiting"),
     ),
     Quantity(
@@ -118,27 +120,49 @@ QUANTITIES: tuple[Quantity, ...] = (
 )
 
 
-def timeline_charts(cells: Sequence[CellResult], colour: Mapping[str, str]) -> list[Chart]:
-    """A chart for each of ``QUANTITIES``, a line a policy; ``cells`` are those of one episode, with their timelines."""
-    return [_chart(quantity, cells, colour) for quantity in QUANTITIES]
+def timeline_charts(cells: Sequence[CellResult], colour: Mapping[str, str], in_sight: Collection[str]) -> list[Chart]:
+    """A chart for each of ``QUANTITIES``, a line a policy; ``cells`` are those of one episode, with their timelines.
+
+    The policies ``in_sight`` are seen whole; the others may leave a panel.
+    """
+    return [_chart(quantity, cells, colour, in_sight) for quantity in QUANTITIES]
 
 
-def _chart(quantity: Quantity, cells: Sequence[CellResult], colour: Mapping[str, str]) -> Chart:
+def _chart(
+    quantity: Quantity, cells: Sequence[CellResult], colour: Mapping[str, str], in_sight: Collection[str]
+) -> Chart:
     hover = f"%{{x:.1f}} min: %{{y:.4~g}} {quantity.unit}"
     drawn = {cell.row["policy"]: _points(quantity, cell.timeline) for cell in cells}
     drawn = {policy: points for policy, points in drawn.items() if np.isfinite(points[1]).any()}
     traces = [line(policy, x, y, colour, hover, quantity.shape) for policy, (x, y) in drawn.items()]
+    if quantity.shape == "hv":
+        traces = _readable(traces)
     if quantity.limit:
         traces.append(_limit(quantity.limit, cells[0].timeline))
-    y_axis, beyond = _axis(quantity, {policy: y[np.isfinite(y)] for policy, (_, y) in drawn.items()})
+    y_axis, beyond = _axis(quantity, {policy: y[np.isfinite(y)] for policy, (_, y) in drawn.items()}, in_sight)
     caption = quantity.caption + (f" Beyond the panel: {', '.join(beyond)}." if beyond else "")
     return Chart(quantity.title, caption, figure(traces, {"title": {"text": "time, minutes"}}, y_axis))
 
 
-def _axis(quantity: Quantity, values: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], list[str]]:
+def _readable(traces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines of steps, the restless ones thin, pale and below: a knob turned at every step would hide all others."""
+
+    def moves(trace: Mapping[str, Any]) -> int:
+        return int(np.count_nonzero(np.diff(np.nan_to_num(trace["y"]))))
+
+    pale = {"opacity": 0.45}
+    traces = sorted(traces, key=moves, reverse=True)
+    return [
+        {**t, **pale, "line": {**t["line"], "width": 1.0}} if moves(t) > RESTLESS * len(t["y"]) else t for t in traces
+    ]
+
+
+def _axis(
+    quantity: Quantity, values: Mapping[str, np.ndarray], in_sight: Collection[str]
+) -> tuple[dict[str, Any], list[str]]:
     """The y axis, and what of the values it does not show.
 
-    One policy that collapses would press all the others onto the axis of a count: it may leave the panel.
+    One policy that collapses would press all the others onto the axis of a count: out of sight it may leave the panel.
     """
     title = {"title": {"text": quantity.unit}}
     if quantity.scale == "share":
@@ -148,7 +172,10 @@ def _axis(quantity: Quantity, values: Mapping[str, np.ndarray]) -> tuple[dict[st
     if quantity.scale == "log":
         return log_axis(quantity.unit, [float(end) for y in values.values() for end in (y.min(), y.max())]), []
     peaks = {policy: float(y.max()) for policy, y in values.items()}
-    top = max(1.0, min(max(peaks.values()), max(10.0, 4.0 * float(np.median(list(peaks.values()))))))
+    seen = [peak for policy, peak in peaks.items() if policy in in_sight] or list(peaks.values())
+    top = max(10.0, *seen)
+    if max(peaks.values()) < 2 * top:
+        top = max(1.0, *peaks.values())
     beyond = [f"{policy} up to {peak:.4g}" for policy, peak in peaks.items() if peak > top]
     return {**title, "range": [0, 1.05 * top]}, beyond
 

@@ -35,7 +35,14 @@ def figure(
     import plotly.graph_objects as go
 
     axis = {"automargin": True, "title": {"standoff": 8}}
-    dotted = {"type": "line", "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dot", "width": 1.5}}
+    dotted = {
+        "type": "line",
+        "layer": "below",
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "line": {"dash": "dot", "width": 1.5},
+    }
     made = go.Figure(list(traces))
     made.update_layout(
         showlegend=False,
@@ -78,11 +85,15 @@ def reference(x: np.ndarray, y: np.ndarray, hover: str) -> dict[str, Any]:
     }
 
 
-def log_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
-    """A log axis around positive values with round ticks; Plotly's own leave one of less than a decade bare."""
+def log_axis(title: str, values: Sequence[float], steps: Sequence[float] | None = None) -> dict[str, Any]:
+    """A log axis around positive values with round ticks; Plotly's own leave one of less than a decade bare.
+
+    ``steps`` are the ticks of a decade, from 1 up to 10, where the usual ones do not suit.
+    """
     low, high = min(values) / 1.15, max(values) * 1.15
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps: Sequence[float] = (1, 2, 5) if high / low > 3 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
+    if steps is None or high / low > 10:
+        steps = (1, 2, 5) if high / low > 3 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
     if high / low > 1e3:
         steps = (1,)
     ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]

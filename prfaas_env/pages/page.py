@@ -59,7 +59,8 @@ class Page:
         self._charts.extend(chart.figure for chart in shown)
         figures = (
             f"<figure><figcaption><h3>{escape(chart.title)}</h3><p>{escape(chart.caption)}</p></figcaption>"
-            f'<div class="chart" data-chart="{first + i}" role="img" aria-label="{escape(chart.title)}"></div></figure>'
+            f'<div class="chart" {_height(chart)}data-chart="{first + i}" role="img" '
+            f'aria-label="{escape(chart.title)}"></div></figure>'
             for i, chart in enumerate(shown)
         )
         self._sections.append(f'<div class="charts">{"".join(figures)}</div>')
@@ -78,6 +79,12 @@ class Page:
             series=_json([{"name": name, "colour": value} for name, value in self._series.items()]),
             plotly=_packed_plotly(),
         )
+
+
+def _height(chart: Chart) -> str:
+    """The height of a figure that needs its own, such as one with a row for each of many names."""
+    height = chart.figure["layout"].get("height")
+    return f'style="height: {height}px" ' if height else ""
 
 
 def _code(line: str) -> str:
