@@ -26,6 +26,7 @@ __all__ = [
     "Range",
     "Record",
     "content_hash",
+    "describe",
     "from_mapping",
     "merge",
     "nearest",
@@ -36,6 +37,9 @@ __all__ = [
 T = TypeVar("T")
 
 WHOLE_MAX = 2**63 - 1  # what an array of whole numbers can hold
+
+# A field's name ends with its unit, and the unit bounds it: far beyond all that exists, and still safe to reckon with.
+UNIT_MAX = {"_s": 1e9, "_h": 1e6, "gbps": 1e6, "_rps": 1e9, "_tokens": 2.0**40, "weight": 1e12, "cv": 100.0, "sd": 100.0}
 
 
 class ConfigError(ValueError):
@@ -83,6 +87,7 @@ class Record:
     def __post_init__(self) -> None:
         for name, annotation in _annotations(type(self)).items():  # type: ignore[arg-type]  # a class is hashable
             value = _convert(getattr(self, name), annotation, name)
+            _check_unit(name, value)
             object.__setattr__(self, name, value)
         self.check()
 
@@ -96,6 +101,14 @@ def _annotations(cls: type) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in fields(cls)}
 
 
+def _check_unit(name: str, value: Any) -> None:
+    """:class:`ConfigError` if a number, or one of a list, is beyond what the unit in the field's name allows."""
+    most = next((most for unit, most in UNIT_MAX.items() if name.endswith(unit)), None)
+    for one in value if isinstance(value, tuple) else (value,):
+        if most is not None and isinstance(one, (int, float)) and abs(one) > most:
+            raise ConfigError(f"{name}: expected at most {most:g}, got {_shown(one)}")
+
+
 def _required(f: Field[Any]) -> bool:
     return f.default is MISSING and f.default_factory is MISSING
 
@@ -105,20 +118,21 @@ def _by_kind(union: Any) -> dict[str, type]:
     return {m.kind: m for m in get_args(union) if isinstance(m, type) and is_dataclass(m) and hasattr(m, "kind")}
 
 
-def _describe(annotation: Any) -> str:
+def describe(annotation: Any) -> str:
+    """What a field's annotation asks for, in words: ``"a number > 0"``."""
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *extras = get_args(annotation)
-        return " ".join([_describe(base), *(str(e) for e in extras if isinstance(e, Range))])
+        return " ".join([describe(base), *(str(e) for e in extras if isinstance(e, Range))])
     if origin in (Union, types.UnionType):
         if records := _by_kind(annotation):
-            rest = [_describe(a) for a in get_args(annotation) if a not in records.values()]
+            rest = [describe(a) for a in get_args(annotation) if a not in records.values()]
             return " or ".join([f"a mapping of kind {', '.join(sorted(records))}", *rest])
-        return " or ".join(_describe(a) for a in get_args(annotation))
+        return " or ".join(describe(a) for a in get_args(annotation))
     if origin is Literal:
         return "one of " + ", ".join(map(repr, get_args(annotation)))
     if origin is tuple:
-        return f"a list of {_describe(get_args(annotation)[0])}"
+        return f"a list of {describe(get_args(annotation)[0])}"
     if origin is not None and issubclass(origin, Mapping):
         return "a mapping"
     if isinstance(annotation, type) and is_dataclass(annotation):
@@ -128,7 +142,7 @@ def _describe(annotation: Any) -> str:
 
 
 def _refuse(key: str, value: Any, annotation: Any) -> ConfigError:
-    return ConfigError(f"{key}: expected {_describe(annotation)}, got {_shown(value)}")
+    return ConfigError(f"{key}: expected {describe(annotation)}, got {_shown(value)}")
 
 
 def _shown(value: Any) -> str:
@@ -156,14 +170,14 @@ def _convert(value: Any, annotation: Any, key: str) -> Any:
         value = _convert(value, base, key)
         for extra in extras:
             if isinstance(extra, Range) and value is not None and value not in extra:
-                raise ConfigError(f"{key}: expected {_describe(base)} {extra}, got {_shown(value)}")
+                raise ConfigError(f"{key}: expected {describe(base)} {extra}, got {_shown(value)}")
         return value
     if origin in (Union, types.UnionType):
         return _convert_union(value, annotation, key)
     if origin is Literal:
         if value not in get_args(annotation):
             hint = nearest(value, get_args(annotation)) if isinstance(value, str) else ""
-            raise ConfigError(f"{key}: expected {_describe(annotation)}, got {_shown(value)}{hint}")
+            raise ConfigError(f"{key}: expected {describe(annotation)}, got {_shown(value)}{hint}")
         return value
     if origin is tuple:
         if isinstance(value, str) or not isinstance(value, Iterable):
@@ -232,7 +246,7 @@ def from_mapping(cls: type[T], source: Any, where: str = "") -> T:
         if key not in valid:
             raise ConfigError(f"{prefix}{_key(key)}: unknown key{nearest(str(key), valid)}")
     expected = _annotations(cls)  # type: ignore[arg-type]  # a class is hashable
-    missing = {name: _describe(expected[name]) for name, f in valid.items() if _required(f) and name not in source}
+    missing = {name: describe(expected[name]) for name, f in valid.items() if _required(f) and name not in source}
     if len(missing) == 1:
         raise ConfigError("".join(f"{prefix}{name}: missing key ({what})" for name, what in missing.items()))
     if missing:

@@ -25,14 +25,22 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PrefixCache(Record):
-    """The prefix cache of one cluster (model.md section 5). A capacity of zero switches it off."""
+    """The prefix cache of one cluster (model.md section 5). A capacity of zero switches it off.
+
+    - ``capacity_gib``: size of the pool of the whole cluster.
+    """
 
     capacity_gib: NonNegative = 0.0
 
 
 @dataclass(frozen=True)
 class RemoteCluster(Record):
-    """The compute-dense prefill cluster (PrfaaS)."""
+    """The compute-dense prefill cluster (PrfaaS).
+
+    - ``profile``: a shipped profile's name, a path to a profile file, or a profile in full.
+    - ``instances``: N_prfaas.
+    - ``cache``: its prefix cache.
+    """
 
     profile: Profile
     instances: Annotated[int, Range(ge=1, le=100_000)]
@@ -41,7 +49,13 @@ class RemoteCluster(Record):
 
 @dataclass(frozen=True)
 class LocalCluster(Record):
-    """The prefill/decode cluster; ``prefill`` is the initial N_p, the rest decodes (N_d)."""
+    """The prefill/decode cluster; ``prefill`` is the initial N_p, the rest decodes (N_d).
+
+    - ``profile``: a shipped profile's name, a path to a profile file, or a profile in full.
+    - ``instances``: N_p + N_d.
+    - ``prefill``: N_p at the start, fewer than the instances; 0 sends every prompt to the remote cluster.
+    - ``cache``: its prefix cache.
+    """
 
     profile: Profile
     instances: Annotated[int, Range(ge=1, le=100_000)]
@@ -61,7 +75,14 @@ class LocalCluster(Record):
 
 @dataclass(frozen=True)
 class Link(Record):
-    """The line from the remote to the local cluster. Its capacity may vary in a scenario; this is the nominal one."""
+    """The line from the remote to the local cluster. Its capacity may vary in a scenario; this is the nominal one.
+
+    - ``capacity_gbps``: of the line, shared by all transfers.
+    - ``one_way_delay_ms``: added to every transfer after its last byte.
+    - ``connections_per_flow``: TCP connections of one KV transfer.
+    - ``gbps_per_connection``: the most that one connection carries; times the connections it caps a transfer.
+    - ``price_usd_per_gb``: price of egress, a decimal gigabyte.
+    """
 
     capacity_gbps: Positive
     one_way_delay_ms: NonNegative
@@ -81,7 +102,21 @@ class Link(Record):
 
 @dataclass(frozen=True)
 class Deployment(Record):
-    """The two clusters, the line between them, and the constants of the system."""
+    """The two clusters, the line between them, and the constants of the system.
+
+    - ``name``: of the deployment, by which results call it.
+    - ``local``: the prefill/decode cluster.
+    - ``remote``: the remote prefill cluster; left out, everything is prefilled locally. Needs ``link``.
+    - ``link``: the line between the clusters. Needs ``remote``.
+    - ``threshold_tokens``: the routing threshold t in force before a policy sets one; the ``static`` policy keeps it.
+    - ``fabric_gbps``: rate at which one local prefill instance hands KV to a decode instance.
+    - ``ttft_overhead_s``: constant part of every TTFT (tokenising, HTTP, scheduling).
+    - ``conversion_s``: time that an emptied local instance takes to change its role.
+    - ``layerwise_pipelining``: KV leaves layer by layer while the prompt is prefilled; ``false``: after it.
+    - ``queue_limit_requests``: the most that wait for one prefill pool; further arrivals are refused. Without it
+      none are.
+    - ``notes``: free text.
+    """
 
     name: str
     local: LocalCluster

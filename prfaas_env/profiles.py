@@ -28,7 +28,12 @@ NonNegative = Annotated[float, Range(ge=0)]
 
 @dataclass(frozen=True)
 class Provenance(Record):
-    """Where a figure comes from."""
+    """Where a figure comes from.
+
+    - ``source``: paper and table, page, log, or the reckoning that gave the figure.
+    - ``how``: whether it was measured, derived from something measured, fitted to it, or taken for granted.
+    - ``date``: of the source, as text (quote it: ``"2026-04"``).
+    """
 
     source: str
     how: Literal["measured", "derived", "calibrated", "assumed"]
@@ -41,6 +46,10 @@ class PrefillTable(Record):
 
     Between knots: monotone cubic (PCHIP, Fritsch-Carlson). Below the table: the line through the first two knots (so
     the calibration against the paper's Table 6); above it: the line that continues the curve at its last slope.
+
+    - ``lengths_tokens``: prompt lengths of the knots, increasing, at least two.
+    - ``times_s``: prefill time of one prompt of each length, increasing; the line through the first two must
+      not cross zero above length 0.
     """
 
     lengths_tokens: tuple[Positive, ...]
@@ -88,7 +97,12 @@ class PrefillTable(Record):
 
 @dataclass(frozen=True)
 class KvSize(Record):
-    """KV-cache size of a request: a fixed recurrent state plus a part per token."""
+    """KV-cache size of a request: a fixed recurrent state plus a part per token.
+
+    - ``fixed_mib``: what every request has whatever its length (recurrent states of a hybrid model); 0 for full
+      attention.
+    - ``bytes_per_token``: KV cache of one more token, over all layers.
+    """
 
     fixed_mib: NonNegative
     bytes_per_token: NonNegative
@@ -103,7 +117,13 @@ class KvSize(Record):
 
 @dataclass(frozen=True)
 class DecodeTable(Record):
-    """Continuous-batching decode on one instance: slots, and step time over batch size (linear between knots)."""
+    """Continuous-batching decode on one instance: slots, and step time over batch size (linear between knots).
+
+    - ``slots``: the most sequences that one instance decodes at a time (BS_max).
+    - ``batch_sizes``: batch sizes of the knots, increasing; one is enough for a constant step time.
+    - ``step_times_ms``: time of one decode step of each batch, not falling; beyond the first and last knot it stays
+      as there.
+    """
 
     slots: Annotated[int, Range(ge=1, le=65536)]
     batch_sizes: tuple[Annotated[int, Range(ge=1)], ...]
@@ -126,7 +146,23 @@ class DecodeTable(Record):
 
 @dataclass(frozen=True)
 class Profile(Record):
-    """One model on one instance type."""
+    """One model on one instance type.
+
+    - ``name``: of the profile, by which results call it.
+    - ``model``: served model; both clusters of a deployment must have the same.
+    - ``instance``: accelerators of one instance, such as ``8xH20``.
+    - ``context_limit_tokens``: input + output may not exceed it; longer requests are refused.
+    - ``prefill``: prefill time over length.
+    - ``kv``: size of the KV cache over length; equal in both clusters of a deployment.
+    - ``decode``: decode slots and step time over batch size (only the local cluster decodes).
+    - ``price_usd_per_hour``: rent of one instance.
+    - ``provenance``: the source of ``prefill``, ``kv``, ``decode``, ``price_usd_per_hour`` and
+      ``context_limit_tokens``.
+    - ``attention``: what a cached prefix needs to be of use: full attention any leading blocks, a hybrid model a
+      stored state.
+    - ``hbm_for_kv_gib``: memory for KV on one decode instance; without it memory never limits.
+    - ``notes``: free text.
+    """
 
     name: str
     model: str

@@ -1,0 +1,35 @@
+"""The generated pages of keys and columns are those of the code as it stands, and say something of everything."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from docs.reference_pages import COMMAND, FOLDER, PAGES
+from prfaas_env.deployment import load_deployment
+from prfaas_env.resources import folder
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_up_to_date(name: str) -> None:
+    assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name](), f"run `{COMMAND}`"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_row_has_a_meaning(name: str) -> None:
+    rows = [line for line in PAGES[name]().splitlines() if line.startswith("| `")]
+    assert len(rows) > 40
+    assert [row for row in rows if row.split(" | ")[-1].strip(" |") == ""] == []
+
+
+def test_the_deployment_that_the_page_shows_is_one(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"```yaml\n(.*?)```", PAGES["files.md"](), flags=re.DOTALL)
+    (tmp_path / "mine.yaml").write_text(shown, encoding="utf-8")
+    shutil.copy(folder("hardware_profiles") / "hybrid-1t-8xh20.yaml", tmp_path / "my-h20.yaml")
+    mine = load_deployment(tmp_path / "mine.yaml")
+    assert (mine.name, mine.local.prefill) == ("mine", 3)
+    assert mine.link is not None
+    assert mine.link.capacity_gbps == 25.0
