@@ -98,7 +98,7 @@ def test_a_snapshot_is_a_copy() -> None:
     engine = CompiledEngine(load_deployment("prfaas-pd"), crowd(100))
     engine.advance(1.0)
     saved = engine.snapshot()
-    kept = [array.copy() for array in saved]
+    kept = [array.copy() for array in saved.arrays]
     engine.drain()
     engine.restore(saved)
     engine.drain()
@@ -125,7 +125,7 @@ def test_memory_is_that_of_what_is_in_the_system() -> None:
         scenario = load_scenario("paper-stationary-80").with_overrides(horizon_s=horizon_s)
         engine = CompiledEngine(scenario.deployment, scenario.draw(0).stream, keep_log=False)
         engine.drain()
-        sizes.append((len(engine.stream), sum(array.nbytes for array in engine.snapshot())))
+        sizes.append((len(engine.stream), sum(array.nbytes for array in engine.snapshot().arrays)))
     (few, small), (many, large) = sizes
     assert many > 50 * few
     assert large <= 2 * small

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -97,6 +97,9 @@ class Batch:
         self._workers: ThreadPoolExecutor | None = None
         self._drawer: ThreadPoolExecutor | None = None
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a batch holds addresses and threads and cannot be copied: make another")
+
     def __len__(self) -> int:
         return len(self.loops)
 
@@ -158,10 +161,12 @@ class Batch:
         """One control interval of the copies ``rows`` under ``actions[rows]``; what came of it stands in ``shared``
         and ``observations``.
 
-        Raises ``ValueError`` if an action is not two finite numbers.
+        Raises ``ValueError`` if an action is not two finite numbers, ``RuntimeError`` if a copy was never reset.
         """
         if actions.shape != self._chosen.shape or not np.isfinite(actions[rows]).all():
             raise ValueError(f"actions: expected finite numbers of shape {self._chosen.shape}, got {actions!r}")
+        if any(self.engines[row] is None for row in rows.tolist()):
+            raise RuntimeError("no episode: call reset first")
         self._chosen[:] = actions
         left = np.asarray(rows, dtype=np.int64)
         while len(left):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from prfaas_env.config import ConfigError
 
 __all__ = ["CacheRule", "Control", "RoutingLaw"]
@@ -39,7 +41,9 @@ class Control:
             raise ConfigError(f"control: threshold_tokens: expected a number ≥ 0, got {self.threshold_tokens}")
         if self.price_s != self.price_s:
             raise ConfigError("control: price_s: expected a number, got nan")
-        if self.n_prefill < 0:
+        if isinstance(self.n_prefill, bool) or not isinstance(self.n_prefill, int | np.integer):
+            raise ConfigError(f"control: n_prefill: expected a whole number, got {self.n_prefill!r}")
+        if not 0 <= self.n_prefill < 2**31:
             raise ConfigError(f"control: n_prefill: expected a whole number ≥ 0, got {self.n_prefill}")
         if self.law not in ("threshold", "price"):
             raise ConfigError(f"control: law: expected 'threshold' or 'price', got {self.law!r}")

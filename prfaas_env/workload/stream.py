@@ -8,7 +8,10 @@ import numpy as np
 
 from prfaas_env.config import ConfigError
 
-__all__ = ["RequestStream"]
+__all__ = ["MOST_TOKENS", "RequestStream"]
+
+MOST_TOKENS = 2**40
+"""No prompt or output is longer; sums of a few lengths then never overflow."""
 
 
 def _no_entries() -> np.ndarray:
@@ -67,12 +70,18 @@ class RequestStream:
                 raise ConfigError(f"request stream: {name} has {len(getattr(self, name))} entries, arrival_s has {n}")
         if len(self.block_hashes) and not 0 <= self.block_hashes.min() <= self.block_hashes.max() < 2**31:
             raise ConfigError("request stream: block_hashes: expected ids from 0 to 2^31 - 1 (renumber them)")
-        if len(self.hash_offsets) != n + 1 or self.hash_offsets[-1] != len(self.block_hashes):
+        offsets = self.hash_offsets
+        if len(offsets) != n + 1 or offsets[0] != 0 or offsets[-1] != len(self.block_hashes):
             raise ConfigError("request stream: hash_offsets does not fit block_hashes")
+        self._refuse_first(np.diff(offsets) < 0, "hash_offsets", "expected offsets that do not decrease")
+        if not (isinstance(self.block_tokens, int | np.integer) and 1 <= self.block_tokens <= MOST_TOKENS):
+            raise ConfigError(f"request stream: block_tokens: expected a whole number ≥ 1, got {self.block_tokens!r}")
         self._refuse_first(~np.isfinite(self.arrival_s) | (self.arrival_s < 0), "arrival_s", "expected a time ≥ 0")
         self._refuse_first(np.diff(self.arrival_s, prepend=0.0) < 0, "arrival_s", "expected times that do not decrease")
-        self._refuse_first(self.input_tokens < 1, "input_tokens", "expected at least 1 token")
-        self._refuse_first(self.output_tokens < 1, "output_tokens", "expected at least 1 token")
+        for name in ("input_tokens", "output_tokens"):
+            tokens = getattr(self, name)
+            self._refuse_first((tokens < 1) | (tokens > MOST_TOKENS), name, f"expected 1 to {MOST_TOKENS:,} tokens")
+        self._refuse_first(self.service_class < 0, "service_class", "expected a number ≥ 0")
 
     def _refuse_first(self, bad: np.ndarray, name: str, expected: str) -> None:
         if bad.any():

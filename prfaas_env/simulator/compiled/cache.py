@@ -102,11 +102,11 @@ def insert(sim: Sim, side: int, number: int, blocks: int) -> None:
             used += c.state_bytes
         _to_newest(sim, side, block)
     anchor = sim.cache.shape[1] - 1
-    while used > c.capacity_bytes:
+    while used > c.capacity_bytes and sim.cache[side, anchor].newer != anchor:
         oldest = sim.cache[side, anchor].newer
         entry = sim.cache[side, oldest]
         _unlink(sim, side, oldest)
         used -= c.block_bytes + (c.state_bytes if entry.state else 0.0)
         entry.held = 0
         entry.state = 0
-    sim.cache_totals[side].used_bytes = used
+    sim.cache_totals[side].used_bytes = used if sim.cache[side, anchor].newer != anchor else 0.0

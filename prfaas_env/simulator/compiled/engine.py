@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from prfaas_env.deployment import Deployment
+from prfaas_env.simulator.checks import check_run
 from prfaas_env.simulator.compiled import loop
 from prfaas_env.simulator.compiled.state import SIM, STATE_FIELDS, Sim, allocate, grown
 from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
@@ -16,7 +19,14 @@ from prfaas_env.workload.stream import RequestStream
 
 __all__ = ["CompiledEngine", "Snapshot"]
 
-Snapshot = tuple[np.ndarray, ...]
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The state of one run at one moment: a copy of its arrays, in the order of ``STATE_FIELDS``."""
+
+    run: object  # the run that it belongs to: another run's arrays have other lengths
+    arrays: tuple[np.ndarray, ...]
+
 
 # By ctypes, which lets go of the interpreter's lock while the kernel runs.
 _OPERATE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 4, *[ctypes.c_double] * 2)(
@@ -43,15 +53,24 @@ class CompiledEngine:
     ) -> None:
         if capacity is None:
             capacity = CapacityTimeline.constant(deployment.link.capacity_gbps if deployment.link else 0.0)
-        faults = faults or FaultTimeline.none()
-        remote = deployment.remote.instances if deployment.remote else 0
-        faults.check_instances(remote, deployment.local.instances)
+        faults, objectives = faults or FaultTimeline.none(), objectives or Objectives()
+        check_run(deployment, stream, faults, objectives, patience_s)
         self.deployment = deployment
         self.stream = stream
-        self.sim: Sim = allocate(deployment, stream, capacity, faults, objectives or Objectives(), patience_s, keep_log)
+        self.sim: Sim = allocate(deployment, stream, capacity, faults, objectives, patience_s, keep_log)
         self.sim.scalars[0]["capacity_next"] = 1
         self.table = SIM.table(self.sim)
+        self._run = object()
         self.apply(control or Control(deployment.local.prefill, deployment.threshold_tokens))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Addresses do not travel: a copy makes its own table, of its own arrays."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("table", "_run")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.table = SIM.table(self.sim)
+        self._run = object()
 
     @property
     def now_s(self) -> float:
@@ -113,13 +132,18 @@ class CompiledEngine:
 
     def snapshot(self) -> Snapshot:
         """A copy of the state, the log not included."""
-        return tuple(getattr(self.sim, name).copy() for name in STATE_FIELDS)
+        return Snapshot(self._run, tuple(getattr(self.sim, name).copy() for name in STATE_FIELDS))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Back to a snapshot of this engine; it may be restored any number of times."""
+        """Back to a snapshot of this engine; it may be restored any number of times.
+
+        Raises ``ValueError`` if the snapshot is of another run.
+        """
+        if snapshot.run is not self._run:
+            raise ValueError("the snapshot is of another run")
         present = {name: getattr(self.sim, name) for name in STATE_FIELDS}
         changed = {}
-        for (name, array), saved in zip(present.items(), snapshot, strict=True):
+        for (name, array), saved in zip(present.items(), snapshot.arrays, strict=True):
             if array.shape == saved.shape:
                 array[...] = saved
             else:

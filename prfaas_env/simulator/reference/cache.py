@@ -58,11 +58,8 @@ class BlockCache:
                 self.used_bytes += self.state_bytes
             self.blocks[block] = state or bool(held)
             self.blocks.move_to_end(block)
-        while self.used_bytes > self.capacity_bytes:
+        while self.used_bytes > self.capacity_bytes and self.blocks:
             _, state = self.blocks.popitem(last=False)
             self.used_bytes -= self.block_bytes + (self.state_bytes if state else 0.0)
-
-    def clear(self) -> None:
-        """A cold restart."""
-        self.blocks.clear()
-        self.used_bytes = 0.0
+        if not self.blocks:
+            self.used_bytes = 0.0

@@ -27,6 +27,7 @@ import simpy
 from prfaas_env.deployment import Deployment, LocalCluster, RemoteCluster
 from prfaas_env.profiles import GIB
 from prfaas_env.simulator import laws
+from prfaas_env.simulator.checks import check_run
 from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
 from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.log import COMPLETED, REJECTED, REQUEST_DTYPE, empty_log
@@ -58,6 +59,8 @@ class ReferenceEngine:
         control: Control | None = None,
         patience_s: float = 30.0,
     ) -> None:
+        faults, objectives = faults or FaultTimeline.none(), objectives or Objectives()
+        check_run(deployment, stream, faults, objectives, patience_s)
         self.deployment = deployment
         self.stream = stream
         self.now_s = 0.0
@@ -93,7 +96,7 @@ class ReferenceEngine:
             self._finished,
             self._transfer_may_begin,
         )
-        self.accounts = Accounts(self.calendar, objectives or Objectives(), deployment.ttft_overhead_s, patience_s)
+        self.accounts = Accounts(self.calendar, objectives, deployment.ttft_overhead_s, patience_s)
         self.roles = Roles(
             self.calendar,
             self.local_pool,
@@ -111,9 +114,7 @@ class ReferenceEngine:
         if capacity is not None and remote:
             self._set_capacity(float(capacity.gbps[0]))
             self.calendar.process(self._capacity_changes(capacity))
-        if faults is not None:
-            faults.check_instances(remote.instances if remote else 0, local.instances)
-            self.calendar.process(self._faults(faults))
+        self.calendar.process(self._faults(faults))
 
     def _cache(self, cluster: LocalCluster | RemoteCluster) -> BlockCache:
         profile, block_tokens = cluster.profile, self.stream.block_tokens
