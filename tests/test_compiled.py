@@ -102,7 +102,7 @@ def test_a_snapshot_is_a_copy() -> None:
     engine.drain()
     engine.restore(saved)
     engine.drain()
-    assert_same_bits(list(saved), kept)
+    assert_same_bits(list(saved.arrays), kept)
 
 
 # --- growth, no log, refusals -----------------------------------------------------------------------------------------
