@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from prfaas_env.evaluation.leaderboard import print_leaderboard, to_markdown, verdict
+from prfaas_env.evaluation.leaderboard import print_leaderboard, to_markdown
 from prfaas_env.evaluation.results import ROW_KEYS, CellResult, Evaluation, row
 from prfaas_env.evaluation.standings import standings
+from prfaas_env.evaluation.verdict import verdict
 from prfaas_env.pages.figures import number
 from prfaas_env.scenario import load_scenario
 from prfaas_env.simulator.result import TIMELINE_DTYPE
@@ -37,19 +38,21 @@ def cell(policy: str, scenario: str, seed: int, ttft_s: float, steps: int = 360)
     return CellResult(row(policy, scenario, seed, summary), ttft_s * np.linspace(0.2, 3.0, 400), timeline)
 
 
-def made_up(factors: dict[str, dict[str, float]], baseline: str = "dual-timescale") -> Evaluation:
+def made_up(
+    factors: dict[str, dict[str, float]], baseline: str = "dual-timescale", seeds: int = len(SEEDS)
+) -> Evaluation:
     """Policies whose mean TTFT is a factor, by scenario, of a baseline that varies from seed to seed by itself."""
-    noise = np.random.default_rng(1).lognormal(0.0, 0.05, (20, len(SEEDS)))
+    noise = np.random.default_rng(1).lognormal(0.0, 0.05, (20, seeds))
     names = list(next(iter(factors.values())))
     cells = [
         cell(policy, name, seed, factors[policy][name] * (1.0 + seed) * noise[i, seed])
         for i, policy in enumerate(factors)
         for name in names
-        for seed in SEEDS
+        for seed in range(seeds)
     ]
     shipped = load_scenario("drift-mix")
     scenarios = [shipped.with_overrides(name=name) for name in names]
-    return Evaluation(cells, list(factors), scenarios, SEEDS, "reference", baseline, "1.2.3", planned=len(cells))
+    return Evaluation(cells, list(factors), scenarios, range(seeds), "reference", baseline, "1.2.3", planned=len(cells))
 
 
 BASE = {"dual-timescale": {"a": 1.0, "b": 1.0}, "static": {"a": 2.0, "b": 0.8}}
@@ -60,12 +63,39 @@ def words(learned: dict[str, float]) -> list[str]:
 
 
 def test_verdict_says_where_the_learned_policy_wins_and_to_whom_it_loses() -> None:
-    assert words({"a": 0.5, "b": 0.5})[0] == "`learned` wins in every scenario against the best of the other policies."
-    summary, a, b = words({"a": 0.5, "b": 0.95})
-    assert summary == "`learned` wins in 1 of 2 scenarios, loses in 1 and is level in 0."
-    assert a.startswith("a: wins against `dual-timescale`, mean TTFT 0.5")
-    assert b.startswith("b: loses to `static`, mean TTFT 1.2")
+    best = "against the best of the other policies"
+    assert words({"a": 0.5, "b": 0.5})[0] == f"`learned` wins in every scenario {best} (few seeds: 8)."
+    summary, a, b, _ = words({"a": 0.5, "b": 0.95})
+    assert summary == f"`learned` wins in 1 of 2 scenarios {best}, loses in 1, is level in 0 (few seeds: 8)."
+    assert a.startswith("a: wins (few seeds: 8) against `dual-timescale`, the best of the others by mean TTFT: 0.5")
+    assert b.startswith("b: loses (few seeds: 8) to `static`, the best of the others by mean TTFT: 1.2")
     assert "neither wins nor loses clearly" in words({"a": 1.0, "b": 0.8})[0]
+
+
+def test_verdict_says_where_the_tail_is_worse() -> None:
+    evaluation = made_up({**BASE, "learned": {"a": 0.5, "b": 0.5}})
+    for result in evaluation.cells:
+        if (result.row["policy"], result.row["scenario"]) == ("learned", "a"):
+            result.row["ttft_p99_s"] = 137.0  # type: ignore[index]
+    _, a, b, _ = verdict(standings(evaluation))
+    assert a.endswith("goodput 50 % against 50 %; P99 is worse: 137 s against 1.00 s.")
+    assert b.endswith("goodput 50 % against 50 %.")
+
+
+def test_verdict_counts_every_trained_model_and_seeds_that_are_enough() -> None:
+    evaluation = made_up({**BASE, "mine/model.zip": {"a": 0.5, "b": 0.5}, "learned": {"a": 0.6, "b": 0.6}}, seeds=12)
+    said = verdict(standings(evaluation))
+    assert said[0].startswith("`mine/model.zip` wins in every scenario")
+    assert said[1].startswith("a: wins against `learned`")
+    assert said[3].startswith("`learned` wins in 0 of 2 scenarios")
+    assert said[4].startswith("a: loses to `mine/model.zip`")
+    assert not any("few seeds" in line for line in said)
+
+
+def test_verdict_answers_static_or_adaptive_where_static_took_part() -> None:
+    said = words({"a": 0.5, "b": 0.5})[-1]
+    assert re.match(r"Static or adaptive: .* takes 1\.9\d \[.*\] on a, 0\.7\d \[.*\] on b times the mean TTFT", said)
+    assert not any("Static or adaptive" in line for line in verdict(standings(made_up({"dual-timescale": {"a": 1.0}}))))
 
 
 def test_hindsight_is_a_bound_and_not_a_contender() -> None:
@@ -76,7 +106,15 @@ def test_hindsight_is_a_bound_and_not_a_contender() -> None:
 
 def test_without_a_learned_policy_the_leader_is_named() -> None:
     evaluation = made_up({**BASE, "quick": {"a": 0.5, "b": 0.5}})
-    assert verdict(standings(evaluation))[0].startswith("`quick` leads: mean TTFT 0.")
+    assert verdict(standings(evaluation))[0].startswith("`quick` leads (few seeds: 8): mean TTFT 0.")
+
+
+def test_a_leading_baseline_is_not_compared_with_itself() -> None:
+    assert verdict(standings(made_up(BASE)))[0] == (
+        "Nothing beats the baseline `dual-timescale` in mean TTFT over all scenarios (few seeds: 8)."
+    )
+    alone = verdict(standings(made_up({"dual-timescale": {"a": 1.0}})))
+    assert alone == ["`dual-timescale` alone was run: there is no contender to compare it with."]
 
 
 def test_markdown_tables_have_a_row_a_policy_and_equal_columns() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from prfaas_env.evaluation.leaderboard import ratio_text, short_name
 from prfaas_env.evaluation.results import CellResult
 from prfaas_env.evaluation.standings import BOUNDS, FAR, Standings
 from prfaas_env.evaluation.statistics import Comparison
+from prfaas_env.evaluation.words import ratio_text, short_name
 from prfaas_env.pages.figures import NEUTRAL, PALETTE, Chart, figure, line, log_axis, number
 
 __all__ = ["colours", "ranking_chart", "ttft_chart"]

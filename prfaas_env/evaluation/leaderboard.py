@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,25 +11,20 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from prfaas_env.evaluation.results import Evaluation
-from prfaas_env.evaluation.standings import BOUNDS, Standing, Standings
-from prfaas_env.evaluation.statistics import Comparison
+from prfaas_env.evaluation.standings import BOUNDS, Standings
+from prfaas_env.evaluation.verdict import verdict
+from prfaas_env.evaluation.words import FEW_SEEDS, ratio_text, share, short_name
 from prfaas_env.pages.figures import number
 from prfaas_env.scenario import suite_hash
 
 __all__ = [
-    "LEARNED",
     "Table",
     "method",
     "print_leaderboard",
-    "ratio_text",
-    "short_name",
     "tables",
     "to_markdown",
-    "verdict",
 ]
 
-LEARNED = "learned"
-NAME_LENGTH = 22
 TRACE_NOTE = "a trace is one episode; its seeds shift arrivals by seconds, and its intervals speak of no other traffic"
 
 
@@ -45,26 +39,6 @@ class Table:
     header: Sequence[str]
     body: Sequence[Sequence[str]]
     brief: Sequence[int]
-
-
-def ratio_text(comparison: Comparison) -> str:
-    """``0.87 [0.80, 0.95]``; the interval only where there is one."""
-    if not math.isfinite(comparison.ratio):
-        return "–"
-    if comparison.low == comparison.high == 1.0:
-        return "1"  # the baseline itself, or a policy that did exactly the same
-    interval = f" [{_ratio(comparison.low)}, {_ratio(comparison.high)}]" if math.isfinite(comparison.low) else ""
-    return f"{_ratio(comparison.ratio)}{interval}"
-
-
-def _ratio(value: float) -> str:
-    """Two decimals, fewer from ten on."""
-    return f"{value:.2f}" if value < 10 else number(value)
-
-
-def short_name(policy: str) -> str:
-    """A policy's name; the end of a path that is too long for an axis or a terminal."""
-    return policy if len(policy) <= NAME_LENGTH else f"…{policy[1 - NAME_LENGTH :]}"
 
 
 def tables(board: Standings) -> list[Table]:
@@ -83,9 +57,9 @@ def _ranking(board: Standings) -> Table:
             _label(standing.policy),
             ratio_text(standing.overall),
             number(standing.overall.interquartile_ratio),
-            _share(standing.overall.win_share),
+            share(standing.overall.win_share),
             str(standing.overall.pairs),
-            *(number(_mean(standing, scenario, "ttft_mean_s")) for scenario in board.scenarios),
+            *(number(standing.mean(scenario, "ttft_mean_s")) for scenario in board.scenarios),
         ]
         for standing in board.ranked
     ]
@@ -105,74 +79,25 @@ def _scenario(board: Standings, scenario: str) -> Table:
         "conversions": "conversions",
         "rejected": "rejected",
     }
-    shown = {"goodput": _share, "remote": _share}
+    shown = {"goodput": share, "remote": share}
     body = [
         [
             _label(standing.policy),
             ratio_text(standing.by_scenario[scenario]),
-            _share(standing.by_scenario[scenario].win_share),
-            *(shown.get(title, number)(_mean(standing, scenario, key)) for title, key in columns.items()),
+            share(standing.by_scenario[scenario].win_share),
+            *(shown.get(title, number)(standing.mean(scenario, key)) for title, key in columns.items()),
         ]
-        for standing in sorted(board.ranked, key=lambda s: _order(_mean(s, scenario, "ttft_mean_s")))
+        for standing in sorted(board.ranked, key=lambda s: s.order(scenario))
     ]
     header = ["policy", f"TTFT ÷ {board.baseline}", "wins", *columns]
     brief = ("TTFT s", "P99 s", "goodput", "USD/M")
     return Table(scenario, header, body, [0, 1, *(header.index(title) for title in brief)])
 
 
-def _mean(standing: Standing, scenario: str, key: str) -> float:
-    return standing.means[scenario].get(key, math.nan)
-
-
-def _order(value: float) -> float:
-    return value if math.isfinite(value) else math.inf
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.0f} %" if math.isfinite(value) else "–"
-
-
-def verdict(board: Standings) -> list[str]:
-    """In words, whether the learned policy wins, or where it loses and to whom; without one, who leads.
-
-    In each scenario it is compared, in pairs, with the best of the other contenders by mean TTFT.
-    """
-    contenders = [s for s in board.contenders() if math.isfinite(s.overall.ratio)]
-    if not contenders:
-        return ["No policy can be ranked: no episode had requests under both a policy and the baseline."]
-    if not any(s.policy == LEARNED for s in contenders) or len(contenders) == 1:
-        lead = contenders[0]
-        return [f"`{lead.policy}` leads: mean TTFT {ratio_text(lead.overall)} times that of `{board.baseline}`."]
-    lines = [_against_best(board, scenario) for scenario in board.scenarios]
-    outcomes = [outcome for outcome, _ in lines]
-    won, lost = outcomes.count("wins"), outcomes.count("loses")
-    if won == len(lines):
-        summary = f"`{LEARNED}` wins in every scenario against the best of the other policies."
-    elif lost or won:
-        level = len(lines) - won - lost
-        summary = f"`{LEARNED}` wins in {won} of {len(lines)} scenarios, loses in {lost} and is level in {level}."
-    else:
-        summary = f"`{LEARNED}` neither wins nor loses clearly in any scenario against the best of the other policies."
-    return [summary, *(line for _, line in lines)]
-
-
-def _against_best(board: Standings, scenario: str) -> tuple[str, str]:
-    others = [s for s in board.contenders() if s.policy != LEARNED]
-    best = min(others, key=lambda s: _order(_mean(s, scenario, "ttft_mean_s")))
-    found = board.against(LEARNED, best.policy, [scenario])
-    outcome = "wins" if found.better else "loses" if found.worse else "is level"
-    words = {"wins": f"wins against `{best.policy}`", "loses": f"loses to `{best.policy}`"}
-    return outcome, (
-        f"{scenario}: {words.get(outcome, f'no clear difference from `{best.policy}`')}, "
-        f"mean TTFT {ratio_text(found)} times its; goodput {_share(_mean(board.of(LEARNED), scenario, 'goodput'))} "
-        f"against {_share(_mean(best, scenario, 'goodput'))}."
-    )
-
-
 def method(evaluation: Evaluation) -> list[tuple[str, str]]:
     """What was run and how the figures were made, as (what, value)."""
     seeds = list(evaluation.seeds)
-    few = "; few: take the intervals as a hint" if len(seeds) < 10 else ""
+    few = "; few: take the intervals as a hint" if len(seeds) < FEW_SEEDS else ""
     interrupted = f" of {evaluation.planned}, interrupted" if len(evaluation.cells) < evaluation.planned else ""
     found = [
         ("Scenarios", ", ".join(f"{s.name} ({s.hash})" for s in evaluation.scenarios)),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from prfaas_env.evaluation.charts import colours, ranking_chart, ttft_chart
-from prfaas_env.evaluation.leaderboard import TRACE_NOTE, method, tables, verdict
+from prfaas_env.evaluation.leaderboard import TRACE_NOTE, method, tables
 from prfaas_env.evaluation.results import Evaluation
 from prfaas_env.evaluation.standings import Standings
 from prfaas_env.evaluation.timelines import timeline_charts
+from prfaas_env.evaluation.verdict import verdict
 from prfaas_env.pages.page import Page
 
 __all__ = ["to_html"]

@@ -31,6 +31,14 @@ class Standing:
     by_scenario: Mapping[str, Comparison]
     means: Mapping[str, Mapping[str, float]]
 
+    def mean(self, scenario: str, key: str) -> float:
+        """The average of an aggregate over the seeds of a scenario; NaN if none has one."""
+        return self.means[scenario].get(key, float("nan"))
+
+    def order(self, scenario: str) -> float:
+        """What sorts policies within a scenario: mean TTFT, the unknown last."""
+        return float(np.nan_to_num(self.mean(scenario, METRIC), nan=np.inf))
+
 
 @dataclass(frozen=True)
 class Standings:
