@@ -41,8 +41,8 @@ test: lint ## lint, types and the test suite (WORKERS=0: one process)
 test-slow: $(STAMP) ## the tests that take minutes or need the network
 	$(RUN) -m pytest -m slow
 
-bench: $(STAMP) ## speed figures; writes results/bench.json
-	$(RUN) -m benchmarks.run
+bench: $(STAMP) ## speed figures; writes results/bench.json and docs/performance.md
+	$(RUN) -m benchmarks
 
 lint: $(STAMP) ## style and types, without changing anything
 	$(RUN) -m ruff check

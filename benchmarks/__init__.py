@@ -1,0 +1,1 @@
+"""Speed figures: ``python -m benchmarks`` measures, prints, and writes ``results/bench.json``."""
