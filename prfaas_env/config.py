@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 import sys
 import types
 from collections.abc import Iterable, Mapping
@@ -39,7 +40,18 @@ T = TypeVar("T")
 WHOLE_MAX = 2**63 - 1  # what an array of whole numbers can hold
 
 # A field's name ends with its unit, and the unit bounds it: far beyond all that exists, and still safe to reckon with.
-UNIT_MAX = {"_s": 1e9, "_h": 1e6, "gbps": 1e6, "_rps": 1e9, "_tokens": 2.0**40, "weight": 1e12, "cv": 100.0, "sd": 100.0}
+UNIT_MAX = {
+    "_s": 1e9,
+    "_h": 1e6,
+    "gbps": 1e6,
+    "_rps": 1e9,
+    "tokens": 2.0**40,
+    "weight": 1e12,
+    "cv": 100.0,
+    "sd": 100.0,
+}
+_LABELS = ("name", "family", "tags")  # text that stands in tables, file names and keys
+_MOST_VALUES = 1_000_000  # of a YAML file, aliases written out
 
 
 class ConfigError(ValueError):
@@ -88,6 +100,7 @@ class Record:
         for name, annotation in _annotations(type(self)).items():  # type: ignore[arg-type]  # a class is hashable
             value = _convert(getattr(self, name), annotation, name)
             _check_unit(name, value)
+            _check_label(name, value)
             object.__setattr__(self, name, value)
         self.check()
 
@@ -107,6 +120,13 @@ def _check_unit(name: str, value: Any) -> None:
     for one in value if isinstance(value, tuple) else (value,):
         if most is not None and isinstance(one, (int, float)) and abs(one) > most:
             raise ConfigError(f"{name}: expected at most {most:g}, got {_shown(one)}")
+
+
+def _check_label(name: str, value: Any) -> None:
+    """:class:`ConfigError` if a field that is printed as a label cannot be: it is empty, or breaks the line."""
+    for one in value if isinstance(value, tuple) else (value,):
+        if name in _LABELS and isinstance(one, str) and not (one.strip() and one.isprintable()):
+            raise ConfigError(f"{name}: expected printable text on one line, got {_shown(one)}")
 
 
 def _required(f: Field[Any]) -> bool:
@@ -180,7 +200,7 @@ def _convert(value: Any, annotation: Any, key: str) -> Any:
             raise ConfigError(f"{key}: expected {describe(annotation)}, got {_shown(value)}{hint}")
         return value
     if origin is tuple:
-        if isinstance(value, str) or not isinstance(value, Iterable):
+        if not isinstance(value, (list, tuple)):
             raise _refuse(key, value, annotation)
         item = get_args(annotation)[0]
         return tuple(_convert(v, item, f"{key}[{i}]") for i, v in enumerate(value))
@@ -205,6 +225,8 @@ def _convert(value: Any, annotation: Any, key: str) -> Any:
         return int(value)
     if not isinstance(value, annotation):
         raise _refuse(key, value, annotation)
+    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ConfigError(f"{key}: expected text that can be written as UTF-8, got {_shown(value)}")
     return value
 
 
@@ -256,10 +278,24 @@ def from_mapping(cls: type[T], source: Any, where: str = "") -> T:
         return cls(**source)
     except ConfigError as error:
         raise ConfigError(f"{prefix}{error}") from None
+    except RecursionError:
+        raise ConfigError(f"{where.removesuffix(': ') or cls.__name__}: nested too deeply") from None
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses what YAML itself forbids but PyYAML lets pass: a key given twice, of which the last would win."""
+    """YAML as people know it: numbers as in YAML 1.2, and no key given twice, of which the last would win.
+
+    PyYAML by itself reads 1e-3 as text, 1:30 as 90 and 010 as 8.
+    """
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+        first: [(tag, form) for tag, form in resolvers if not tag.endswith((":int", ":float"))]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_int(self, node: yaml.ScalarNode) -> int:
+        text = node.value.replace("_", "")
+        return int(text, 0) if text[:2].lower() in ("0x", "0o") else int(text)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -272,11 +308,43 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+_DIGITS = "-+.0123456789"
+_INT = r"[-+]?[0-9][0-9_]*|0o[0-7]+|0x[0-9a-fA-F]+"
+_FLOAT = r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(f"^(?:{_INT})$"), _DIGITS)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT})$"), _DIGITS)
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_int)
+
+
+def _check_size(root: Any) -> None:
+    """:class:`ConfigError` where aliases make a file contain itself, or far more than it says."""
+    inside: set[int] = set()
+    values = 0
+
+    def visit(value: Any) -> None:
+        nonlocal values
+        values += 1
+        if values > _MOST_VALUES:
+            raise ConfigError(f"more than {_MOST_VALUES:,} values, with aliases written out")
+        if not isinstance(value, (dict, list)):
+            return
+        if id(value) in inside:
+            raise ConfigError("an alias stands inside what it stands for")
+        inside.add(id(value))
+        for one in value.values() if isinstance(value, dict) else value:
+            visit(one)
+        inside.remove(id(value))
+
+    visit(root)
+
+
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file; :class:`ConfigError` if it cannot be read or parsed, or gives a key twice."""
     try:
         with path.open(encoding="utf-8") as stream:
-            return yaml.load(stream, _Loader)
+            content = yaml.load(stream, _Loader)
+        _check_size(content)
+        return content
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except ConfigError as error:

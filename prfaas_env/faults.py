@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from prfaas_env.config import ConfigError, Range, Record
+from prfaas_env.processes import check_number
 from prfaas_env.profiles import NonNegative, Positive
 from prfaas_env.simulator.conditions import FaultTimeline
 
@@ -76,6 +77,10 @@ class Faults(Record):
         """
         rows: list[tuple[float, bool, int, bool]] = []
         clusters = (("remote", remote, self.remote), ("local", local, self.local))
+        for cluster, instances, law in clusters:
+            if law is not None:
+                cycle_s = law.mean_time_between_failures_s + law.mean_repair_s
+                check_number(instances * horizon_s / cycle_s, f"failures of {cluster} instances")
         for (cluster, instances, law), cluster_rng in zip(clusters, rng.spawn(2), strict=True):
             for instance, own in enumerate(cluster_rng.spawn(instances)):
                 windows = [

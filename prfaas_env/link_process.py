@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from prfaas_env.config import ConfigError, Range, Record
-from prfaas_env.processes import DAY_H, GRID_S, Clock, MeanReverting, events, grid
+from prfaas_env.processes import DAY_H, GRID_S, MOST_AT_ONCE, Clock, MeanReverting, check_number, events, grid
 from prfaas_env.profiles import NonNegative, Positive
 from prfaas_env.simulator.conditions import CapacityTimeline
 
@@ -122,6 +122,7 @@ class MarkovCapacity(Record):
     def path(self, rng: np.random.Generator, nominal_gbps: float, horizon_s: float) -> Steps:
         """Gbps over the episode, and after it until the line is up, which it then stays."""
         stays_s = np.array([state.mean_stay_s for state in self.states])
+        check_number(horizon_s / float(stays_s.mean()), "changes of the link's state")
         state, now_s = int(rng.choice(len(stays_s), p=stays_s / stays_s.sum())), 0.0
         times_s: list[float] = []
         visited: list[int] = []
@@ -180,6 +181,7 @@ class Excursions(Record):
     def left(self, rng: np.random.Generator, clock: Clock, horizon_s: float) -> Steps:
         """The share of the capacity that they leave. One may be under way when the episode begins."""
         per_s = self.per_h * float(clock.elapsed_h(1.0))
+        check_number(per_s * self.high_duration_s, "excursions of the link under way at once", MOST_AT_ONCE)
         windows = []
         for start_s in events(rng, per_s, -self.high_duration_s, horizon_s):
             depth = float(rng.uniform(self.low_depth, self.high_depth))
@@ -239,5 +241,5 @@ def _windows(windows: list[tuple[float, float, float]]) -> Steps:
     times_s = np.unique([0.0, *(edge for start, end, _ in windows for edge in (start, end))])
     values = np.ones(len(times_s))
     for start_s, end_s, factor in windows:
-        values[(times_s >= start_s) & (times_s < end_s)] *= factor
+        values[slice(*np.searchsorted(times_s, (start_s, end_s)))] *= factor
     return Steps(times_s, values)

@@ -14,13 +14,23 @@ from typing import Annotated
 
 import numpy as np
 
-from prfaas_env.config import Range, Record
+from prfaas_env.config import ConfigError, Range, Record
 from prfaas_env.profiles import NonNegative, Positive
 
-__all__ = ["GRID_S", "Clock", "Jumps", "MeanReverting", "alternating", "events", "grid"]
+__all__ = ["GRID_S", "Clock", "Jumps", "MeanReverting", "alternating", "check_number", "events", "grid"]
 
 DAY_H = 24.0
 GRID_S = 10.0  # step of the slow paths in simulated seconds, linear between
+
+
+MOST_EVENTS = 1_000_000  # of one process in one episode
+MOST_AT_ONCE = 1000  # excursions under way together
+
+
+def check_number(expected: float, of: str, most: int = MOST_EVENTS) -> None:
+    """:class:`ConfigError` if so many are expected that drawing them would not end, or is not meant."""
+    if not expected <= most:
+        raise ConfigError(f"{of}: expected at most {most:,} in an episode, these figures give {expected:.3g}")
 
 
 def grid(horizon_s: float, step_s: float = GRID_S) -> np.ndarray:
@@ -35,7 +45,7 @@ class Clock(Record):
     ``start_h`` of ``None`` is drawn anew for every episode.
     """
 
-    day_s: Positive = 86_400.0
+    day_s: Annotated[float, Range(ge=1)] = 86_400.0
     start_h: Annotated[float, Range(ge=0, lt=DAY_H)] | None = 0.0
 
     def started(self, rng: np.random.Generator) -> Clock:
@@ -76,8 +86,11 @@ class Jumps(Record):
     """Excursions: Poisson in time, Laplace in height, exponential in duration; overlapping ones add up. Stationary."""
 
     per_h: NonNegative
-    laplace_scale: NonNegative
+    laplace_scale: Annotated[float, Range(ge=0, le=100)]
     mean_duration_h: Positive
+
+    def check(self) -> None:
+        check_number(self.mean_number, "jumps under way at once", MOST_AT_ONCE)
 
     def path(self, rng: np.random.Generator, times_h: np.ndarray) -> np.ndarray:
         """Sum of the excursions under way at each time in hours. Same shape."""
@@ -86,7 +99,7 @@ class Jumps(Record):
         under_way = int(rng.poisson(self.mean_number))  # their remaining stay is exponential too
         for start in chain([begin] * under_way, events(rng, self.per_h, begin, end)):
             height, stay = float(rng.laplace(0.0, self.laplace_scale)), float(rng.exponential(self.mean_duration_h))
-            path[(times_h >= start) & (times_h < start + stay)] += height
+            path[slice(*np.searchsorted(times_h, (start, start + stay)))] += height
         return path
 
     @property
@@ -96,13 +109,18 @@ class Jumps(Record):
 
 
 def events(rng: np.random.Generator, per_unit: float, begin: float, end: float) -> Iterator[float]:
-    """Times of a Poisson process between ``begin`` and ``end``, drawn one by one."""
+    """Times of a Poisson process between ``begin`` and ``end``, drawn one by one.
+
+    Raises :class:`ConfigError` where they are too many (:data:`MOST_EVENTS`).
+    """
+    check_number(per_unit * (end - begin), "random events")
     while per_unit > 0.0 and (begin := begin + float(rng.exponential(1.0 / per_unit))) < end:
         yield begin
 
 
 def alternating(rng: np.random.Generator, horizon_s: float, on_s: float, off_s: float) -> tuple[np.ndarray, bool]:
     """Switching times in ``(0, horizon_s)`` of a stationary on-off process, and whether it begins on."""
+    check_number(2.0 * horizon_s / (on_s + off_s), "switches between on and off")
     first_on = bool(rng.random() < on_s / (on_s + off_s))
     switches, now, on = [], 0.0, first_on
     while (now := now + float(rng.exponential(on_s if on else off_s))) < horizon_s:

@@ -33,14 +33,15 @@ __all__ = ["SPLITS", "Draw", "LoadRange", "Scenario", "Split", "load_scenario", 
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+Load = Annotated[float, Range(ge=0, le=100)]
 
 
 @dataclass(frozen=True)
 class LoadRange(Record):
     """A load drawn uniformly for each episode."""
 
-    low: NonNegative
-    high: NonNegative
+    low: Load
+    high: Load
 
     def check(self) -> None:
         if self.high < self.low:
@@ -80,7 +81,7 @@ class Scenario(Record):
     family: str = "own"
     split: Split = "test"
     tags: tuple[str, ...] = ()
-    load: NonNegative | tuple[NonNegative, ...] | LoadRange | None = None
+    load: Load | tuple[Load, ...] | LoadRange | None = None
     rate_rps: NonNegative | None = None
     link: LinkProcess = field(default_factory=LinkProcess)
     clock: Clock = field(default_factory=Clock)

@@ -254,3 +254,56 @@ def test_shipped_deployments_survive_a_round_trip(name: str) -> None:
     deployment = load_deployment(name)
     assert deployment.name == name
     assert from_mapping(Deployment, yaml.safe_load(yaml.safe_dump(to_mapping(deployment)))) == deployment
+
+
+def test_numbers_are_read_as_people_write_them(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.yaml"
+    path.write_text("[1e2, 1e-3, 1.5E+3, .5, 1., 1:30, 010, 0x10, 1_000, -3]", encoding="utf-8")
+    assert read_yaml(path) == [100.0, 0.001, 1500.0, 0.5, 1.0, "1:30", 10, 16, 1000, -3]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: &x [*x]", "inside what it stands for"),
+        ("a: &x {b: *x}", "inside what it stands for"),
+        ("[" * 5000 + "]" * 5000, "not valid YAML"),
+        (
+            "\n".join(
+                f"{name}: &{name} [{', '.join(['*' + below] * 11)}]"
+                for below, name in zip("abcdef", "bcdefg", strict=True)
+            ).replace("*a", "1"),
+            "more than 1,000,000 values",
+        ),
+    ],
+)
+def test_files_that_contain_themselves_or_far_too_much_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "nested.yaml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        read_yaml(path)
+
+
+@dataclass(frozen=True)
+class Labelled(Record):
+    name: str
+    tags: tuple[str, ...] = ()
+    wait_s: float = 0.0
+    pauses_s: tuple[float, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"name": ""}, "name: expected printable text"),
+        ({"name": "two\nlines"}, "name: expected printable text"),
+        ({"name": "a", "tags": ["\ud800"]}, r"tags\[0\]: expected text that can be written as UTF-8"),
+        ({"name": "a", "tags": {"a": 1}}, "tags: expected a list"),
+        ({"name": "a", "tags": {"a"}}, "tags: expected a list"),
+        ({"name": "a", "wait_s": 2e9}, "wait_s: expected at most 1e"),
+        ({"name": "a", "pauses_s": [1.0, 2e9]}, "pauses_s: expected at most 1e"),
+    ],
+)
+def test_labels_lists_and_units_have_bounds(source: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        from_mapping(Labelled, source)

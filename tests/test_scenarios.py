@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prfaas_env.config import ConfigError
+from prfaas_env.config import ConfigError, to_mapping
 from prfaas_env.deployment import load_deployment
 from prfaas_env.resources import names
 from prfaas_env.scenario import Draw, Scenario, load_scenario, suite, suite_hash
@@ -240,7 +240,7 @@ def test_overrides_say_what_is_wrong(paper: Scenario) -> None:
     refusals: dict[str, dict] = {
         r"laod: unknown key; did you mean 'load'": {"laod": 1},
         r"rate_rps: expected a number ≥ 0, got -2": {"rate_rps": -2},
-        r"load: expected a number ≥ 0 or a list": {"load": -0.5},
+        r"load: expected a number ≥ 0 and ≤ 100 or a list": {"load": -0.5},
         r"load: expected at least one value": {"load": []},
         r"workload.lengths.mu: expected a number, got nan": {"workload": {"lengths": {"mu": float("nan")}}},
         r"objectives.tpot_s: expected as many values as in ttft_s": {"objectives": {"tpot_s": []}},
@@ -326,3 +326,45 @@ def test_the_documented_scenario_file_works(tmp_path: Path) -> None:
     assert draw.capacity is not None
     assert draw.capacity.gbps[np.searchsorted(draw.capacity.times_s, 630.0) - 1] == 0.0
     assert len(draw.stream) > 1000
+
+
+STATES = [{"capacity_share": 1, "mean_stay_s": 1e-9}, {"capacity_share": 0.5, "mean_stay_s": 1e-9}]
+EXCURSION = {"per_h": 1e6, "low_duration_s": 1e-4, "high_duration_s": 1e-4}
+TALK = {"message_tokens": {"kind": "constant", "tokens": 100}}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"load": 101}, "load: expected"),
+        ({"rate_rps": 1e8}, "arrivals: expected at most 50,000,000"),
+        ({"clock": {"day_s": 1e-9}}, "clock.day_s: expected"),
+        ({"link": {"capacity": {"kind": "markov", "states": STATES}}}, "changes of the link's state: expected at most"),
+        ({"link": {"excursions": {**EXCURSION, "high_duration_s": 1e9}}}, "under way at once: expected at most 1,000"),
+        ({"link": {"excursions": EXCURSION}, "clock": {"day_s": 60}}, "random events: expected at most"),
+        (
+            {"faults": {"local": {"mean_time_between_failures_s": 1e-6, "mean_repair_s": 1e-6}}},
+            "failures of local instances: expected at most",
+        ),
+        (
+            {"workload": {"arrivals": {"bursts": {"on_over_mean": 1.5, "mean_on_s": 1e-6, "mean_off_s": 1e-6}}}},
+            "switches between on and off: expected at most",
+        ),
+        ({"workload": {"drift": {"white_h": 1e-12}}}, "white noise: expected at most"),
+        (
+            {"workload": {"drift": {"jumps": {"per_h": 1e5, "laplace_scale": 0.5, "mean_duration_h": 1e5}}}},
+            "jumps under way at once: expected at most",
+        ),
+        ({"workload": {"lengths": {"kind": "constant", "tokens": 1e13}}}, "tokens: expected at most"),
+        ({"workload": {"sessions": {**TALK, "continue_beta": 1.0001}}}, "turns of a session: expected at most"),
+        (
+            {"workload": {"output_tokens": {"kind": "constant", "tokens": 1e12}, "sessions": TALK}},
+            "blocks of prompts: expected at most",
+        ),
+        ({"deployment": {"link": {"capacity_gbps": 1e7}}}, "capacity_gbps: expected at most"),
+    ],
+)
+def test_figures_that_would_never_end_are_refused(paper: Scenario, overrides: dict, message: str) -> None:
+    nominal = to_mapping(paper.nominal)
+    with pytest.raises(ConfigError, match=message):
+        paper.with_overrides({"nominal": nominal, **overrides}).draw(0)

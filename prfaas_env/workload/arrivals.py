@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from prfaas_env.config import ConfigError, Range, Record
-from prfaas_env.processes import DAY_H, Clock, Jumps, MeanReverting, alternating, events, grid
+from prfaas_env.processes import DAY_H, Clock, Jumps, MeanReverting, alternating, check_number, events, grid
 from prfaas_env.profiles import NonNegative, Positive
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "arrival_times",
 ]
 
+MOST_ARRIVALS = 50_000_000  # in one episode: some gigabytes
 RATE_STEP_S = 1.0  # the rate is constant over one second; the inversion of its integral is exact on that grid
 Hour = Annotated[float, Range(ge=0, lt=DAY_H)]
 Share = Annotated[float, Range(ge=0, le=1)]
@@ -84,7 +85,7 @@ class Ramp(Record):
     """
 
     times_s: tuple[NonNegative, ...]
-    factors: tuple[NonNegative, ...]
+    factors: tuple[Annotated[float, Range(ge=0, le=1e6)], ...]
 
     def check(self) -> None:
         if not self.times_s or len(self.times_s) != len(self.factors):
@@ -105,7 +106,7 @@ class OnOff(Record):
     between the bursts). Milder ratios are a design choice.
     """
 
-    on_over_mean: Annotated[float, Range(ge=1)] = 3.25
+    on_over_mean: Annotated[float, Range(ge=1, le=1e6)] = 3.25
     mean_on_s: Positive = 23.0
     mean_off_s: Positive = 52.8
 
@@ -136,8 +137,8 @@ class Spikes(Record):
     """
 
     per_h: NonNegative = 1.0 / 168.0
-    low_factor: Annotated[float, Range(ge=1)] = 2.0
-    high_factor: Annotated[float, Range(ge=1)] = 2.5
+    low_factor: Annotated[float, Range(ge=1, le=1e6)] = 2.0
+    high_factor: Annotated[float, Range(ge=1, le=1e6)] = 2.5
     duration_s: Positive = 60.0
 
     def check(self) -> None:
@@ -152,7 +153,7 @@ class Spikes(Record):
         per_s = self.per_h * float(clock.elapsed_h(1.0))
         for start in events(rng, per_s, 0.0, float(times_s[-1])):
             height = float(rng.uniform(self.low_factor, self.high_factor))
-            factor[(times_s >= start) & (times_s < start + self.duration_s)] = height
+            factor[slice(*np.searchsorted(times_s, (start, start + self.duration_s)))] = height
         return factor
 
 
@@ -214,7 +215,7 @@ class GammaGaps(Record):
 
     kind: ClassVar[str] = "gamma"
 
-    cv: Positive = 2.3
+    cv: Annotated[float, Range(ge=1e-3)] = 2.3
 
     def draw(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """``n`` gaps of mean 1."""
@@ -231,7 +232,7 @@ class WeibullGaps(Record):
 
     kind: ClassVar[str] = "weibull"
 
-    shape: Annotated[float, Range(ge=0.2)] = 0.48
+    shape: Annotated[float, Range(ge=0.2, le=100)] = 0.48
 
     @property
     def _scale(self) -> float:
@@ -313,8 +314,10 @@ def arrival_times(
     """Arrival times in ``[start_s, horizon_s)`` for rates that hold one second each from ``start_s`` on. Shape (n,).
 
     Gaps of mean 1 (exponential without a ``law``) are summed and sent through the inverse of the cumulative rate:
-    exact, and a higher rate or a longer horizon uses the same numbers in the same order.
+    exact, and a higher rate or a longer horizon uses the same numbers in the same order. Raises :class:`ConfigError`
+    where more than :data:`MOST_ARRIVALS` are to be expected.
     """
+    check_number(float(rate_rps.sum()) * RATE_STEP_S, "arrivals", MOST_ARRIVALS)
     edges = start_s + np.arange(len(rate_rps) + 1) * RATE_STEP_S
     cumulative = np.concatenate([[0.0], np.cumsum(rate_rps * RATE_STEP_S)])
     total = float(np.interp(horizon_s, edges, cumulative))

@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 
 from prfaas_env.config import ConfigError, Range, Record
-from prfaas_env.processes import DAY_H, Clock, Jumps, MeanReverting, events, grid
+from prfaas_env.processes import DAY_H, Clock, Jumps, MeanReverting, check_number, events, grid
 from prfaas_env.profiles import NonNegative, Positive
 from prfaas_env.workload.lengths import TruncatedLogNormal
 
@@ -164,6 +164,7 @@ class Drift(Record):
             path += self.jumps.path(jumps, elapsed_h)
         if self.daily is not None:
             path += self.daily.path(clock.hour(times_s))
+        check_number(float(elapsed_h[-1]) / self.white_h, "steps of the drift's white noise")
         window = (elapsed_h // self.white_h).astype(np.int64)
         path += self.white_sd * white.standard_normal(window[-1] + 1)[window]
         return np.clip(path, logit(self.low_share), logit(self.high_share))

@@ -60,7 +60,7 @@ class TruncatedLogNormal(Record):
     kind: ClassVar[str] = "truncated-log-normal"
 
     mu: float
-    sigma: Positive
+    sigma: Annotated[float, Range(gt=0, le=10)]
     low_tokens: Tokens
     high_tokens: Tokens
 

@@ -14,6 +14,7 @@ from typing import Annotated
 import numpy as np
 
 from prfaas_env.config import ConfigError, Range, Record
+from prfaas_env.processes import check_number
 from prfaas_env.profiles import NonNegative, Positive
 from prfaas_env.workload.lengths import LengthLaw
 from prfaas_env.workload.prefixes import ragged_index
@@ -22,6 +23,8 @@ from prfaas_env.workload.stream import RequestStream
 __all__ = ["CacheRestart", "Sessions"]
 
 BLOCK_TOKENS = 512
+MOST_TURNS = 10_000  # on average
+MOST_BLOCKS = 1 << 28  # of all prompts of an episode: some gigabytes
 NORMAL_P90 = 1.2815515655446004  # standard normal quantile
 
 Share = Annotated[float, Range(ge=0, le=1)]
@@ -58,13 +61,16 @@ class Sessions(Record):
     edit_share: Share = 0.27
     least_kept_share: Annotated[float, Range(gt=0, le=1)] = 0.054
     max_input_tokens: Annotated[int, Range(ge=BLOCK_TOKENS)] = 131_072
-    warm_up_s: NonNegative = 3600.0
+    warm_up_s: Annotated[float, Range(ge=0, le=7 * 86_400)] = 3600.0
     compact_to_tokens: Annotated[int, Range(ge=BLOCK_TOKENS)] | None = None
     system_prompts: Annotated[int, Range(ge=1, le=100_000)] = 1
     system_tokens: Annotated[int, Range(ge=BLOCK_TOKENS)] = BLOCK_TOKENS
-    system_skew: NonNegative = 1.0
+    system_skew: Annotated[float, Range(ge=0, le=100)] = 1.0
 
     def check(self) -> None:
+        check_number(self.system_prompts * self.system_tokens / BLOCK_TOKENS, "blocks of system prompts")
+        going_on = (self.continue_alpha + self.continue_beta - 1.0) / (self.continue_beta - 1.0)
+        check_number(going_on, "turns of a session", MOST_TURNS)
         most = self.max_input_tokens if self.compact_to_tokens is None else self.compact_to_tokens
         if self.compact_to_tokens is not None and most > self.max_input_tokens:
             raise ConfigError(
@@ -99,12 +105,15 @@ class Sessions(Record):
         now_s, prompt = start_s.astype(np.float64), np.minimum(first_tokens, self.max_input_tokens)
         previous = self._system(system_rng, len(alive))
         shared = np.minimum(prompt // BLOCK_TOKENS, previous.counts)
-        next_id, turn, rows = len(previous.ids), 0, []
+        next_id, turn, rows, block_total = len(previous.ids), 0, [], 0.0
         while (within := now_s < horizon_s).any():
             output = output_tokens.sample(outputs_rng, len(alive))
             # Turns beyond the horizon cost numbers, so that it does not shift those of others, but no blocks.
             shared = np.where(within, shared, 0)
-            blocks = previous.extended(shared, np.where(within, -(-(prompt + output) // BLOCK_TOKENS), 0), next_id)
+            counts = np.where(within, -(-(prompt + output) // BLOCK_TOKENS), 0)
+            block_total += float(counts.sum(dtype=np.float64))
+            check_number(block_total, "blocks of prompts", MOST_BLOCKS)
+            blocks = previous.extended(shared, counts, next_id)
             next_id += int((blocks.counts - shared).sum())
             rows.append((now_s, prompt, output, alive, np.full(len(alive), turn), blocks))
             turn += 1

@@ -24,6 +24,7 @@ from prfaas_env.workload.traces.trace import Trace, TraceWarning
 
 __all__ = ["TraceWorkload"]
 
+Scale = Annotated[float, Range(ge=1e-6, le=1e6)]
 _ReadOptions = tuple[bool, FormatName, Columns | None, float, float]
 
 
@@ -60,8 +61,8 @@ class TraceWorkload(Record):
     kind: ClassVar[str] = "trace"
 
     path: str
-    rate_scale: Positive
-    length_scale: Positive
+    rate_scale: Scale
+    length_scale: Scale
     format: FormatName = "mooncake"
     columns: Columns | None = None
     start_s: NonNegative = 0.0

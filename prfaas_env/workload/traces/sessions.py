@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from prfaas_env.processes import check_number
+from prfaas_env.workload.arrivals import MOST_ARRIVALS
 from prfaas_env.workload.prefixes import ragged_index
 from prfaas_env.workload.traces.trace import Trace
 
@@ -68,6 +70,7 @@ def longer(trace: Trace, rng: np.random.Generator, length_s: float) -> Trace:
     low = np.searchsorted(start_s, start_s - RESAMPLE_WITHIN_S, side="left")
     high = np.searchsorted(start_s, start_s + RESAMPLE_WITHIN_S, side="right")
     passes = int(np.ceil(max(length_s - first_s, 0.0) / span_s))
+    check_number(passes * len(trace), "arrivals of a resampled trace", MOST_ARRIVALS)
     slots_s = (np.arange(passes)[:, None] * span_s + start_s).ravel()
     drawn = rng.integers(np.tile(low, passes), np.tile(high, passes))
 
