@@ -26,7 +26,8 @@ def page(cases: int, seed: int, total: Counter[str], requests: int, minutes: flo
             "",
             f"`python -m benchmarks.agreement --cases {cases} --seed {seed}`: {cases:,} runs of both engines, "
             f"{requests:,} requests, in {minutes:.0f} minutes. Every timestamp of every request agreed to 10⁻⁶ s, "
-            "every count and signal at every control step too (but for the last interval of runs that are down for good).",
+            "every count and signal at every control step too (but for the last interval of runs that are down for "
+            "good).",
             "",
             "| feature | meaning | runs |",
             "|---|---|---|",
