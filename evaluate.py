@@ -24,7 +24,9 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--policies", required=True, callback=_names, metavar="A,B", help="Names, or paths to model.zip.")
+@click.option(
+    "--policies", required=True, callback=_names, metavar="A,B", help="Names, or paths to model.zip or mine.py."
+)
 @click.option(
     "--scenarios",
     required=True,
@@ -32,7 +34,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     metavar="S,T",
     help=f"Names, paths to YAML files, or groups ({', '.join(GROUPS)}).",
 )
-@click.option("--seeds", required=True, type=click.IntRange(min=1), metavar="N", help="Episodes a scenario.")
+@click.option("--seeds", required=True, type=click.IntRange(1, 1_000_000), metavar="N", help="Episodes a scenario.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Output folder.")
 @click.option("--seed-start", default=0, show_default=True, type=click.IntRange(min=0), help="The first seed.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="K", help="Processes; one a core if not given.")

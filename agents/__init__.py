@@ -32,7 +32,7 @@ def names() -> list[str]:
 
 
 def load_policy(name_or_path: str | Path, scenario: Scenario, **parameters: Any) -> Policy:
-    """A policy by name, or a trained model by the path of its ``.zip``, for a scenario.
+    """A policy by name, a trained model by the path of its ``.zip``, or one's own by that of its ``.py`` file.
 
     ``parameters`` are those of the policy's record of parameters. Raises :class:`ConfigError` on an unknown name,
     file or parameter, with the nearest valid one.
@@ -42,11 +42,16 @@ def load_policy(name_or_path: str | Path, scenario: Scenario, **parameters: Any)
         module, cls = _SCRIPTED[name]
         policy = getattr(import_module(f".{module}", __name__), cls)
         return policy(scenario, from_mapping(policy.Parameters, parameters, f"policy {name}: "))
-    is_path = name.endswith(".zip") or "/" in name
+    is_path = name.endswith((".zip", ".py")) or "/" in name
     if not is_path and name != "learned":
         raise ConfigError(f"unknown policy {name!r}{nearest(name, names())}")
     if parameters:
-        raise ConfigError(f"policy {name}: {next(iter(parameters))}: unknown key; a trained model has no parameters")
+        what = "a policy of one's own" if name.endswith(".py") else "a trained model"
+        raise ConfigError(f"policy {name}: {next(iter(parameters))}: unknown key; {what} has no parameters")
+    if name.endswith(".py"):
+        from .own import own_policy
+
+        return own_policy(Path(name).expanduser(), scenario)
     if name == "learned" and not _LEARNED.is_file():
         raise ConfigError(
             "policy learned: no trained model is shipped with this version; name one by path/to/model.zip"

@@ -8,11 +8,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from prfaas_env.config import ConfigError
+from prfaas_env.resources import own_path
 
 if TYPE_CHECKING:
     from prfaas_env.scenario import Scenario
 
-__all__ = ["load_policy", "policy_names"]
+__all__ = ["check_policy", "load_policy", "policy_names"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -34,5 +35,24 @@ def policy_names() -> list[str]:
 
 
 def load_policy(name_or_path: str | Path, scenario: Scenario, **parameters: Any) -> Any:
-    """A policy by name or by the path of a trained model, for a scenario; see ``agents.load_policy``."""
-    return _agents().load_policy(name_or_path, scenario, **parameters)
+    """A policy by name, or by the path of a trained model or of a Python file, for a scenario; see ``agents``.
+
+    Raises :class:`ConfigError` on an unknown name, file or parameter, and on what is no policy.
+    """
+    own_path(name_or_path)
+    return check_policy(_agents().load_policy(name_or_path, scenario, **parameters), str(name_or_path))
+
+
+def check_policy(policy: Any, name: str) -> Any:
+    """``policy`` itself if it can act. Raises :class:`ConfigError` if it lacks ``predict`` or ``action_mode``."""
+    from prfaas_env.environment.actions import ACTION_FORMS
+
+    if not callable(getattr(policy, "predict", None)):
+        raise ConfigError(f"policy {name}: expected an object with predict, got {policy!r}"[:200])
+    forms = ", ".join(ACTION_FORMS)
+    mode = getattr(policy, "action_mode", None)
+    if mode is None:
+        raise ConfigError(f"policy {name}: expected an attribute action_mode: which form its actions have ({forms})")
+    if mode not in ACTION_FORMS:
+        raise ConfigError(f"policy {name}: action_mode: expected one of {forms}, got {mode!r}")
+    return policy

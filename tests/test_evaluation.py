@@ -20,7 +20,7 @@ from prfaas_env.config import ConfigError
 from prfaas_env.evaluation import evaluation, runner, suites
 from prfaas_env.evaluation.results import ROW_KEYS, CellResult, Evaluation
 from prfaas_env.evaluation.runner import plan_cells, run_cells
-from prfaas_env.evaluation.simulate import simulate
+from prfaas_env.evaluation.simulate import ActionWarning, simulate
 from prfaas_env.evaluation.standings import standings
 from prfaas_env.evaluation.suites import resolve_suite
 from prfaas_env.scenario import Scenario, load_scenario, suite_hash
@@ -134,6 +134,7 @@ def test_a_simulation_says_what_it_was(short: Path) -> None:
 
 def test_any_object_with_predict_is_a_policy(short: Path) -> None:
     class Zero:
+        action_mode = "residual"
         starts = 0
 
         def predict(
@@ -149,10 +150,98 @@ def test_any_object_with_predict_is_a_policy(short: Path) -> None:
     assert policy.starts == 1
     assert zero.meta["policy"] == "Zero"
     assert np.array_equal(zero.requests["ttft_s"], windowed.requests["ttft_s"])
-    with pytest.raises(ConfigError, match="expected a name, a path or an object with predict"):
+    with pytest.raises(ConfigError, match="policy object: expected an object with predict"):
         simulate(short, object())
+    Zero.action_mode = "residul"
+    with pytest.raises(ConfigError, match="policy Zero: action_mode: expected one of residual, absolute, price, got"):
+        simulate(short, Zero())
+    del Zero.action_mode
+    with pytest.raises(ConfigError, match="policy Zero: expected an attribute action_mode"):
+        simulate(short, Zero())
     with pytest.raises(ConfigError, match="seed: expected a whole number ≥ 0"):
         simulate(short, "static", seed=-1)
+
+
+# --- a policy in a file ---------------------------------------------------------------------------------------------
+
+
+CONSTANT = """
+import numpy as np
+class Constant:
+    action_mode = "residual"
+    def predict(self, observation, state=None, episode_start=None, deterministic=True):
+        return np.full(2, {value}), state
+"""
+
+
+def test_the_example_of_the_readme_is_a_policy(short: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "agents" / "README.md").read_text(encoding="utf-8")
+    (mine := tmp_path / "mine.py").write_text(re.findall(r"```python\n(.*?)```", page, flags=re.S)[0])
+    scenario = load_scenario(short).with_overrides(load=2.0)
+    spared, plain = simulate(scenario, mine), simulate(scenario, "windowed-closed-form")
+    assert spared.summary["arrived"] == plain.summary["arrived"]
+    assert not np.array_equal(spared.timeline["threshold_tokens"], plain.timeline["threshold_tokens"])
+    assert evaluated(tmp_path / "out", short, f"dual-timescale,{mine}", 1) == 0
+    assert {row["policy"] for row in content_of(tmp_path / "out")["rows"]} == {"dual-timescale", str(mine)}
+
+
+def test_a_function_in_the_file_makes_the_policy(short: Path, tmp_path: Path) -> None:
+    (mine := tmp_path / "mine.py").write_text(
+        CONSTANT.format(value=0.0)
+        + "class Other(Constant):\n    pass\ndef policy(scenario):\n    assert scenario.name\n    return Other()\n"
+    )
+    found, windowed = simulate(short, mine), simulate(short, "windowed-closed-form")
+    assert np.array_equal(found.requests["ttft_s"], windowed.requests["ttft_s"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, "mine.py: no such file"),
+        ("def broken(:", "mine.py: cannot be loaded (SyntaxError"),
+        (
+            "\nimport no_such_module",
+            "mine.py: cannot be loaded (ModuleNotFoundError: No module named 'no_such_module', line 2)",
+        ),
+        ("x = 1", "exactly one class with predict and action_mode; found classes: none"),
+        (CONSTANT.format(value=0) + "class Two(Constant):\n    pass", "found classes: Constant, Two"),
+        (
+            "def policy(scenario):\n    return 1 / 0",
+            "mine.py: makes no policy (ZeroDivisionError: division by zero, line 2)",
+        ),
+        ("def policy(scenario):\n    return None", "mine.py: expected an object with predict, got None"),
+        (
+            CONSTANT.format(value=0).replace("residual", "price?"),
+            "action_mode: expected one of residual, absolute, price",
+        ),
+    ],
+)
+def test_a_file_that_is_no_policy_is_one_line(
+    text: str | None, expected: str, short: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / "mine.py").write_text(text)
+    assert evaluated(tmp_path / "out", short, str(tmp_path / "mine.py")) == 2
+    said = capsys.readouterr().err
+    assert expected in said
+    assert re.fullmatch(r"error: [^\n]+\n", said)
+
+
+def test_actions_out_of_bounds_are_said_once_and_those_within_rounding_are_not(
+    short: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (mine := tmp_path / "mine.py").write_text(CONSTANT.format(value=1.5))
+    with pytest.warns(ActionWarning, match=r"mine.py: actions outside \[-1, 1\] were clipped"):
+        assert simulate(short, mine).meta["clipped_actions"] == 10
+    assert evaluated(tmp_path, short, str(mine)) == 0
+    note = f"policy {mine}: actions outside [-1, 1] were clipped"
+    assert capsys.readouterr().err.replace("\n", "").count("were clipped") == 1
+    assert note in (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
+    mine.write_text(CONSTANT.format(value=1.0005))
+    assert simulate(short, mine).meta["clipped_actions"] == 0
+    mine.write_text(CONSTANT.format(value="np.nan"))
+    with pytest.raises(ValueError, match="expected 2 finite numbers"):
+        simulate(short, mine)
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def evaluate(
     fewer cells than planned; an error is raised. Progress and notes go to ``console`` (the terminal's error stream).
     """
     console = console or Console(stderr=True)
-    prepare_folder(out)
+    prepare_folder(out, ("results.json", "leaderboard.md", "report.html"))
     policies = list(dict.fromkeys(policies))
     check_evaluation_seeds(seeds)
     suite = resolve_suite(scenarios, seeds[0])
@@ -63,6 +63,7 @@ def evaluate(
         planned=len(cells),
         command=command,
         skipped=suite.skipped,
+        remarks=suite.remarks,
     )
     try:
         finished = run_cells(cells, workers)
@@ -73,6 +74,8 @@ def evaluate(
     finally:
         order = {(cell.policy, cell.scenario.name, cell.seed): i for i, cell in enumerate(cells)}
         done.sort(key=lambda result: order[result.row["policy"], result.row["scenario"], result.row["seed"]])
+        for line in evaluation.notes:
+            console.print(f"note: {line}", markup=False, highlight=False)
         if done:
             write_files(evaluation, out)
     return evaluation

@@ -125,6 +125,7 @@ def method(evaluation: Evaluation) -> list[tuple[str, str]]:
     traces = [s.name for s in evaluation.scenarios if s.workload.kind == "trace"]
     if traces:
         found.append(("Traces", f"{', '.join(traces)}: {TRACE_NOTE}"))
+    found += [("Note", line) for line in evaluation.notes]
     found += [("Skipped", line) for line in evaluation.skipped]
     return found + ([("Command", evaluation.command)] if evaluation.command else [])
 

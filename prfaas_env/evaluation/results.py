@@ -48,11 +48,13 @@ class CellResult:
     - ``row``: the row of ``results.json``, NaN where there is nothing to average.
     - ``ttft_s``: equally likely quantiles of TTFT, at most a few hundred, ascending.
     - ``timeline``: ``TIMELINE_DTYPE``, empty where the run was not chosen to be drawn.
+    - ``notes``: what the run warned of, a line each.
     """
 
     row: Mapping[str, Any]
     ttft_s: np.ndarray
     timeline: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=TIMELINE_DTYPE))
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,7 @@ class Evaluation:
     """Policies × scenarios × seeds: the finished cells and what identifies the work.
 
     ``planned`` is the number of cells asked for; an interrupted evaluation has fewer ``cells``. ``skipped`` says, a
-    line each, which members of a group of scenarios were left out and why.
+    line each, which members of a group of scenarios were left out and why; ``remarks`` what a scenario warned of.
     """
 
     cells: Sequence[CellResult]
@@ -73,6 +75,12 @@ class Evaluation:
     planned: int
     command: str = ""
     skipped: Sequence[str] = ()
+    remarks: Sequence[str] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What scenarios and runs warned of, each line once."""
+        return list(dict.fromkeys([*self.remarks, *(line for cell in self.cells for line in cell.notes)]))
 
     @property
     def rows(self) -> list[Mapping[str, Any]]:
@@ -104,21 +112,27 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def prepare_folder(path: Path) -> None:
-    """Make the output folder and try to write in it, before any work. Raises :class:`ConfigError`."""
+def prepare_folder(path: Path, files: Sequence[str] = ()) -> None:
+    """Make the output folder and try to write in it, before any work. Raises :class:`ConfigError`.
+
+    ``files`` are those to come: none of them may be a folder.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:
         raise ConfigError(f"{path}: cannot write into this output folder ({error.strerror})") from None
+    for name in files:
+        if (path / name).is_dir():
+            raise ConfigError(f"{path / name}: is a folder, where a file is to be written")
 
 
 def write_atomically(path: Path, text: str) -> None:
     """Write beside ``path`` and rename into place: a reader sees the old file or the new one, never half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="replace")  # arguments may be no text at all
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

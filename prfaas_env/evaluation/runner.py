@@ -7,7 +7,10 @@ policy meets the same requests at the same seed (common random numbers).
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -16,8 +19,10 @@ import numpy as np
 
 from prfaas_env.config import ConfigError
 from prfaas_env.evaluation.results import CellResult, row
-from prfaas_env.evaluation.simulate import simulate
+from prfaas_env.evaluation.simulate import ActionWarning, simulate
 from prfaas_env.scenario import Scenario
+from prfaas_env.simulator.result import RunResult
+from prfaas_env.workload.traces.trace import TraceWarning
 
 __all__ = ["Cell", "plan_cells", "run_cell", "run_cells"]
 
@@ -50,19 +55,29 @@ def plan_cells(policies: Sequence[str], scenarios: Sequence[Scenario], seeds: Se
 
 def run_cell(cell: Cell) -> CellResult:
     """Simulate one cell and keep what the tables and the report need. Errors say which cell it was."""
-    try:
-        result = simulate(cell.scenario, cell.policy, cell.seed, cell.engine)
-    except ConfigError as error:
-        raise ConfigError(f"{cell.policy} on {cell.scenario.name}, seed {cell.seed}: {error}") from None
-    except Exception as error:
-        error.add_note(f"in policy {cell.policy} on scenario {cell.scenario.name}, seed {cell.seed}")
-        raise
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        result = _simulated(cell)
+    for other in caught:
+        if not issubclass(other.category, (ActionWarning, TraceWarning)):
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    notes = [str(one.message) for one in caught if issubclass(one.category, ActionWarning)]
     ttft_s = result.requests["ttft_s"]
     ttft_s = ttft_s[np.isfinite(ttft_s)]
     points = min(len(ttft_s), TTFT_QUANTILES)
     quantiles = np.quantile(ttft_s, (np.arange(points) + 0.5) / points) if points else np.empty(0)
     kept = {"timeline": result.timeline} if cell.drawn else {}
-    return CellResult(row(cell.policy, cell.scenario.name, cell.seed, result.summary), quantiles, **kept)
+    return CellResult(row(cell.policy, cell.scenario.name, cell.seed, result.summary), quantiles, notes=notes, **kept)
+
+
+def _simulated(cell: Cell) -> RunResult:
+    try:
+        return simulate(cell.scenario, cell.policy, cell.seed, cell.engine)
+    except ConfigError as error:
+        raise ConfigError(f"{cell.policy} on {cell.scenario.name}, seed {cell.seed}: {error}") from None
+    except Exception as error:
+        error.add_note(f"in policy {cell.policy} on scenario {cell.scenario.name}, seed {cell.seed}")
+        raise
 
 
 def run_cells(cells: Sequence[Cell], workers: int = 1) -> Iterator[CellResult]:
@@ -72,7 +87,7 @@ def run_cells(cells: Sequence[Cell], workers: int = 1) -> Iterator[CellResult]:
         return
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(cells)), context, initializer=_leave_interrupts_to_parent)
+    pool = ProcessPoolExecutor(min(workers, len(cells)), context, initializer=_follow_parent)
     try:
         futures = [pool.submit(run_cell, cell) for cell in cells]
         for future in as_completed(futures):
@@ -85,6 +100,15 @@ def run_cells(cells: Sequence[Cell], workers: int = 1) -> Iterator[CellResult]:
         pool.shutdown(cancel_futures=True)
 
 
-def _leave_interrupts_to_parent() -> None:
-    """Ctrl-C reaches the whole process group; the parent alone decides what to keep."""
+def _follow_parent() -> None:
+    """A worker leaves Ctrl-C to its parent, who decides what to keep, and ends when the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

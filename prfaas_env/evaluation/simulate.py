@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,49 +11,58 @@ import numpy as np
 import prfaas_env
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.core import DEFAULT_ENGINE, ControlLoop
-from prfaas_env.policies import load_policy
+from prfaas_env.policies import check_policy, load_policy
 from prfaas_env.scenario import Scenario, load_scenario
 from prfaas_env.simulator.result import RunResult, as_timeline
 from prfaas_env.simulator.summary import summarise
 
-__all__ = ["policy_name", "simulate"]
+__all__ = ["ActionWarning", "policy_name", "simulate"]
 
-DEFAULT_ACTION_MODE = "residual"
+ROUNDING = 1e-3  # by which an action may leave [-1, 1]
+
+
+class ActionWarning(UserWarning):
+    """A policy acts outside [-1, 1], where its actions are clipped."""
 
 
 def simulate(scenario: Scenario | str | Path, policy: Any, seed: int = 0, engine: str = DEFAULT_ENGINE) -> RunResult:
     """Run a policy over an episode, then drain the system: every arrival is in the result.
 
     - ``scenario``: a record, a shipped name or a path to a YAML file.
-    - ``policy``: a shipped name, a path to ``model.zip``, or an object with Stable-Baselines3's ``predict``; its
-      attribute ``action_mode`` says which form its actions have (``residual`` where it has none).
+    - ``policy``: a shipped name, a path to ``model.zip`` or to a Python file, or an object with Stable-Baselines3's
+      ``predict`` and an attribute ``action_mode``, which says what form its actions have.
     - ``seed``: ≥ 0; settles requests and link, which are then the same for every policy.
 
-    Raises :class:`ConfigError` on a name that nothing bears, a negative seed or an object without ``predict``.
+    Actions outside [-1, 1] are clipped, with one :class:`ActionWarning`; ``meta["clipped_actions"]`` counts them.
+    Raises :class:`ConfigError` on a name that nothing bears, a negative seed or an object that is no policy, and
+    ``ValueError`` on an action that is not two finite numbers.
     """
     scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     if seed < 0:
         raise ConfigError(f"seed: expected a whole number ≥ 0, got {seed}")
-    acting = load_policy(policy, scenario) if isinstance(policy, (str, Path)) else policy
-    if not callable(getattr(acting, "predict", None)):
-        raise ConfigError(f"policy: expected a name, a path or an object with predict, got {policy!r}"[:200])
-    loop = ControlLoop(scenario, action=getattr(acting, "action_mode", DEFAULT_ACTION_MODE), engine=engine)
-    observation, state, start, ended = loop.reset(seed), None, np.array([True]), False
+    name = policy_name(policy)
+    acting = load_policy(policy, scenario) if isinstance(policy, (str, Path)) else check_policy(policy, name)
+    loop = ControlLoop(scenario, action=acting.action_mode, engine=engine)
+    observation, state, start, ended, clipped = loop.reset(seed), None, np.array([True]), False, 0
     while not ended:
         action, state = acting.predict(observation, state=state, episode_start=start, deterministic=True)
         interval = loop.step(action)
+        clipped += bool((np.abs(action) > 1.0 + ROUNDING).any())
         observation, start, ended = interval.observation, np.array([False]), interval.ended
+    if clipped:
+        warnings.warn(f"policy {name}: actions outside [-1, 1] were clipped", ActionWarning, stacklevel=2)
     requests, steps = loop.finish(), as_timeline(loop.timeline)
     return RunResult(
         requests=requests,
         summary=summarise(requests, steps, scenario.deployment, scenario.objectives, scenario.horizon_s),
         timeline=steps,
         meta={
-            "policy": policy_name(policy),
+            "policy": name,
             "scenario": scenario.name,
             "scenario_hash": scenario.hash,
             "seed": seed,
             "engine": engine,
+            "clipped_actions": clipped,
             "version": prfaas_env.__version__,
         },
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,10 +23,12 @@ GROUPS: dict[str, tuple[str, ...] | None] = {
 
 @dataclass(frozen=True)
 class Suite:
-    """Scenarios in the order named, and a line for each member of a group that was left out."""
+    """Scenarios in the order named, with a line for each member of a group that was left out (``skipped``), and for
+    each thing that an episode warned of (``remarks``)."""
 
     scenarios: tuple[Scenario, ...]
     skipped: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
 
 def members(group: str) -> tuple[str, ...]:
@@ -49,7 +52,8 @@ def resolve_suite(names: Sequence[str], seed: int = 0) -> Suite:
     scenarios of one name, and where nothing is left.
     """
     found: dict[str, Scenario] = {}
-    skipped = []
+    skipped: list[str] = []
+    remarks: list[str] = []
     for name in names:
         for member in members(name) if name in GROUPS else (name,):
             scenario = load_scenario(member)
@@ -57,12 +61,20 @@ def resolve_suite(names: Sequence[str], seed: int = 0) -> Suite:
             if absent and name in GROUPS:
                 skipped.append(f"{member}: {absent}")
                 continue
-            try:
-                scenario.draw(seed)
-            except ConfigError as error:
-                raise ConfigError(f"scenario {member}: {error}") from None
+            remarks += _tried(scenario, member, seed)
             if found.setdefault(scenario.name, scenario).hash != scenario.hash:
                 raise ConfigError(f"scenario {scenario.name!r}: two different scenarios have this name")
     if not found:
         raise ConfigError(f"scenarios: nothing left to run ({'; '.join(skipped) or 'none named'})")
-    return Suite(tuple(found.values()), tuple(skipped))
+    return Suite(tuple(found.values()), tuple(skipped), tuple(dict.fromkeys(remarks)))
+
+
+def _tried(scenario: Scenario, called: str, seed: int) -> list[str]:
+    """What drawing an episode warns of. Raises :class:`ConfigError` if it cannot be drawn."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            scenario.draw(seed)
+        except ConfigError as error:
+            raise ConfigError(f"scenario {called}: {error}") from None
+    return [f"{scenario.name}: {one.message}" for one in caught]
