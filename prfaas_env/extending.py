@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prfaas_env.config import ConfigError, merge, read_yaml
-from prfaas_env.resources import locate
+from prfaas_env.resources import locate, own_path
 
 __all__ = ["FileKind"]
 
@@ -39,8 +39,8 @@ class FileKind:
         plain = self.anchor(plain, beside)
         if not isinstance(plain, Mapping) or "extends" not in plain:
             return plain
-        own = beside / str(plain["extends"])
         try:
+            own = own_path(beside / str(plain["extends"]))
             base = locate(self.kind, own if own.is_file() else str(plain["extends"]))
         except ConfigError as error:
             raise ConfigError(f"{where}extends: {error}") from None

@@ -22,7 +22,7 @@ from prfaas_env.faults import Faults
 from prfaas_env.link_process import LinkProcess
 from prfaas_env.processes import Clock
 from prfaas_env.profiles import NonNegative
-from prfaas_env.resources import locate
+from prfaas_env.resources import locate, own_path
 from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Objectives
 from prfaas_env.workload.classes import ServiceClass, check_classes, draw_classes, objectives_of
 from prfaas_env.workload.lengths import NominalWorkload
@@ -251,7 +251,7 @@ def _anchored(plain: Any, beside: Path) -> Any:
         done["deployment"] = anchor_deployment(done["deployment"], beside)
     workload = done.get("workload")
     path = workload.get("path") if isinstance(workload, Mapping) else None
-    if isinstance(path, str) and (beside / path).is_file():
+    if isinstance(path, str) and own_path(beside / path).is_file():
         done["workload"] = {**done["workload"], "path": str((beside / path).resolve())}
     return done
 

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from prfaas_env.config import ConfigError, from_mapping
+from prfaas_env.resources import own_path
 from prfaas_env.scenario import Scenario, suite
 from prfaas_env.seeds import training_seed
 from prfaas_env.training.folder import RunFolder
@@ -129,7 +130,7 @@ def _scenarios(settings: Settings) -> tuple[Scenario, ...]:
 
 def _anchored(name: str) -> str:
     """A scenario by its name, or by a path that holds wherever the run is resumed from."""
-    path = Path(name).expanduser()
+    path = own_path(name)
     return str(path.resolve()) if path.is_file() else name
 
 

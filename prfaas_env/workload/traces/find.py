@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from prfaas_env.config import ConfigError
+from prfaas_env.resources import own_path
 
 __all__ = ["CACHE_VARIABLE", "TRACES_VARIABLE", "cache_folder", "find_trace"]
 
@@ -17,7 +18,7 @@ _REPOSITORY = Path(__file__).resolve().parents[3]
 def cache_folder() -> Path:
     """Where ``fetch`` puts traces: below ``$PRFAAS_CACHE``, else below ``prfaas_env`` in the user's cache (XDG)."""
     if own := os.environ.get(CACHE_VARIABLE):
-        return Path(own).expanduser() / "traces"
+        return own_path(own) / "traces"
     base = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification: a relative path in the variable is to be ignored.
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "prfaas_env" / "traces"
@@ -38,7 +39,7 @@ def find_trace(path: str) -> Path:
     ]
     for folder in folders:
         for name in (path, other):
-            if (found := (folder / Path(name).expanduser()).expanduser()).is_file():
+            if (found := own_path(folder / own_path(name))).is_file():
                 return found
     raise ConfigError(f"trace {path!r} not found{_hint(path, folders)}")
 
@@ -50,11 +51,11 @@ def _hint(path: str, folders: list[Path]) -> str:
     for trace in PUBLIC_TRACES.values():
         if trace.path == path.removesuffix(".gz"):
             return f"; `python -m prfaas_env fetch {trace.name}` downloads it (docs/traces.md)"
-    asked = Path(path).expanduser()
+    asked = own_path(path)
     if asked.is_dir():
         return ": it is a folder"
     if asked.is_absolute():
         return ""
-    searched = ", ".join(str(folder.expanduser().absolute()) for folder in folders)
+    searched = ", ".join(str(own_path(folder).absolute()) for folder in folders)
     also = "" if os.environ.get(TRACES_VARIABLE) else f"; the variable {TRACES_VARIABLE} may name one more folder"
     return f" in {searched}{also} (docs/traces.md)"
