@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -11,8 +12,10 @@ from typing import Any, get_args, get_type_hints
 from prfaas_env.config import Record, describe, to_mapping
 from prfaas_env.deployment import Deployment, Link, LocalCluster, PrefixCache, RemoteCluster
 from prfaas_env.profiles import DecodeTable, KvSize, PrefillTable, Profile, Provenance
+from prfaas_env.simulator.log import REJECT_REASONS, REQUEST_COLUMNS, STATUSES
+from prfaas_env.simulator.signals import SIGNALS
 
-__all__ = ["PAGES", "files_page"]
+__all__ = ["PAGES", "files_page", "log_page"]
 
 FOLDER = Path(__file__).resolve().parent
 COMMAND = "python -m docs.reference_pages"
@@ -75,6 +78,63 @@ def files_page() -> str:
     return "\n".join([FILES, *(_section(title, record) for title, record in profile + deployment)])
 
 
+LOG = f"""\
+# What a run hands back
+
+<!-- Written by `{COMMAND}` from the tables in prfaas_env/simulator/log.py and prfaas_env/simulator/signals.py. -->
+
+`prfaas_env.simulate(scenario, policy, seed)` gives a `RunResult`: `requests` and `timeline`, NumPy arrays with named
+columns, the aggregates of both in `summary` (names end in their unit), and `meta`, which says what run it is.
+
+```python
+import prfaas_env
+from prfaas_env.simulator.log import COMPLETED
+
+run = prfaas_env.simulate("paper-stationary", "closed-form", seed=0)
+done = run.requests[run.requests["status"] == COMPLETED]
+wait_s = done["prefill_start_s"] - done["arrival_s"]  # in the queue of its prefill pool
+egress_gbps = 8e-9 * run.timeline["link_sent_bytes"] / run.timeline["interval_s"]
+```
+"""
+
+REQUESTS = """\
+## `run.requests`
+
+One row a request that arrived, in order of arrival. Times are in seconds of simulated time, NaN for what has not
+happened. Instances are numbered from 0 inside their cluster.
+"""
+
+TIMELINE = """\
+## `run.timeline`
+
+One row a control step up to the horizon. "Now" is the end of the step.
+"""
+
+
+def log_page() -> str:
+    """The page of a run's columns and codes, in Markdown."""
+    requests = [f"| `{c.name}` | {_TYPES[c.dtype]} | {c.unit} | {_code(c.meaning)} |" for c in REQUEST_COLUMNS]
+    timeline = [f"| `{signal.name}` | {signal.unit} | {signal.meaning} |" for signal in SIGNALS]
+    return "\n".join(
+        [
+            LOG,
+            REQUESTS,
+            *("| column | type | unit | meaning |", "|---|---|---|---|", *requests, ""),
+            *("| `status` | meaning |", "|---|---|", *_codes(STATUSES), ""),
+            *("| `reject_reason` | meaning |", "|---|---|", *_codes(REJECT_REASONS), ""),
+            TIMELINE,
+            *("| column | unit | meaning |", "|---|---|---|", *timeline, ""),
+        ]
+    )
+
+
+_TYPES = {"f8": "float64", "i8": "int64", "i4": "int32", "i1": "int8", "?": "bool"}
+
+
+def _codes(meanings: Sequence[str]) -> list[str]:
+    return [f"| `{code}` | {meaning or 'not rejected'} |" for code, meaning in enumerate(meanings)]
+
+
 def _section(title: str, record: type[Record]) -> str:
     """A heading, what the record is, and a row for each of its keys."""
     about = " ".join(re.split(r"^- ``", inspect.getdoc(record) or "", maxsplit=1, flags=re.MULTILINE)[0].split())
@@ -84,13 +144,18 @@ def _section(title: str, record: type[Record]) -> str:
         for f in fields(record)  # type: ignore[arg-type]  # records are dataclasses
     ]
     head = ["| key | value | unit | default | meaning |", "|---|---|---|---|---|"]
-    return "\n".join([f"## {title}", "", about.replace("``", "`"), "", *head, *rows, ""])
+    return "\n".join([f"## {title}", "", _code(about), "", *head, *rows, ""])
 
 
 def _meanings(record: type[Record]) -> dict[str, str]:
     """What the docstring of a record says of each key: its items ``- ``key``: …``."""
     items = re.findall(r"^- ``(\w+)``: (.*(?:\n  .*)*)", inspect.getdoc(record) or "", flags=re.MULTILINE)
-    return {name: " ".join(text.split()).replace("``", "`") for name, text in items}
+    return {name: _code(" ".join(text.split())) for name, text in items}
+
+
+def _code(text: str) -> str:
+    """Code as Markdown has it, from code as docstrings have it."""
+    return text.replace("``", "`")
 
 
 def _asked(annotation: Any) -> str:
@@ -118,7 +183,7 @@ def _default(f: Field[Any]) -> str:
     return str(value)
 
 
-PAGES = {"files.md": files_page}
+PAGES = {"files.md": files_page, "log.md": log_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

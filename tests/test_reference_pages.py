@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,3 +34,15 @@ def test_the_deployment_that_the_page_shows_is_one(tmp_path: Path) -> None:
     assert (mine.name, mine.local.prefill) == ("mine", 3)
     assert mine.link is not None
     assert mine.link.capacity_gbps == 25.0
+
+
+def test_the_columns_that_the_page_reads_are_there() -> None:
+    (shown,) = re.findall(r"```python\n(.*?)```", PAGES["log.md"](), flags=re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(shown, found)
+    assert (found["wait_s"] >= 0).all()
+    assert (found["egress_gbps"] <= 100.0 + 1e-6).all()
+    run = found["run"]
+    assert repr(run).startswith("RunResult(scenario='paper-stationary', policy='closed-form', seed=0, arrived=")
+    assert repr(run).endswith(f"ttft_mean_s={run.summary['ttft_mean_s']:.3g})")
+    assert len(repr(run)) < 160

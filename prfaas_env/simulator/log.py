@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-__all__ = ["COMPLETED", "IN_SYSTEM", "REJECTED", "REJECT_REASONS", "REQUEST_DTYPE", "empty_log"]
+__all__ = [
+    "COMPLETED",
+    "IN_SYSTEM",
+    "REJECTED",
+    "REJECT_REASONS",
+    "REQUEST_COLUMNS",
+    "REQUEST_DTYPE",
+    "STATUSES",
+    "Column",
+    "empty_log",
+]
 
 IN_SYSTEM, COMPLETED, REJECTED = 0, 1, 2
+STATUSES = ("in the system", "completed", "rejected")
 REJECT_REASONS = (
     "",
     "longer than the context limit",
@@ -14,32 +27,40 @@ REJECT_REASONS = (
     "the queue of its prefill pool is at its limit",
 )
 
-# Times in seconds of simulated time, NaN for what has not happened; instances are numbered inside their cluster.
-REQUEST_DTYPE = np.dtype(
-    [
-        ("arrival_s", "f8"),
-        ("input_tokens", "i8"),
-        ("output_tokens", "i8"),
-        ("cached_tokens", "i8"),  # prefix found at the cluster that prefilled it
-        ("service_class", "i4"),
-        ("session_id", "i8"),
-        ("remote", "?"),
-        ("prefill_instance", "i4"),
-        ("decode_instance", "i4"),
-        ("prefill_start_s", "f8"),
-        ("prefill_end_s", "f8"),
-        ("kv_ready_s", "f8"),
-        ("decode_start_s", "f8"),
-        ("first_token_s", "f8"),
-        ("finish_s", "f8"),
-        ("ttft_s", "f8"),  # first token − arrival + the deployment's constant overhead
-        ("tpot_s", "f8"),  # (finish − first token) / (output − 1); 0 for a single token
-        ("bytes_sent", "f8"),  # over the link, remote → local
-        ("bytes_returned", "f8"),  # over the link, local → remote (prefix copies)
-        ("status", "i1"),
-        ("reject_reason", "i1"),
-    ]
+
+class Column(NamedTuple):
+    name: str
+    dtype: str
+    unit: str
+    meaning: str
+
+
+# Times are of simulated time, NaN for what has not happened; instances are numbered inside their cluster.
+REQUEST_COLUMNS: tuple[Column, ...] = (
+    Column("arrival_s", "f8", "s", "when it arrived"),
+    Column("input_tokens", "i8", "tokens", "length of the whole prompt"),
+    Column("output_tokens", "i8", "tokens", "tokens to decode, the first included"),
+    Column("cached_tokens", "i8", "tokens", "prefix found at the cluster that prefilled it"),
+    Column("service_class", "i4", "", "number of its service class, from 0"),
+    Column("session_id", "i8", "", "number of its session, −1 without one"),
+    Column("remote", "?", "", "whether it was prefilled at the remote cluster"),
+    Column("prefill_instance", "i4", "", "instance of that cluster that prefilled it, −1 before"),
+    Column("decode_instance", "i4", "", "local instance that decodes it, −1 before"),
+    Column("prefill_start_s", "f8", "s", "when its prefill began; after a failure, began anew"),
+    Column("prefill_end_s", "f8", "s", "when prefill ended"),
+    Column("kv_ready_s", "f8", "s", "when all its KV cache was at the decode side"),
+    Column("decode_start_s", "f8", "s", "when it had a decode slot"),
+    Column("first_token_s", "f8", "s", "when its first token was decoded"),
+    Column("finish_s", "f8", "s", "when its last token was decoded"),
+    Column("ttft_s", "f8", "s", "first token − arrival + the deployment's constant overhead"),
+    Column("tpot_s", "f8", "s", "(finish − first token) / (output − 1); 0 for a single token"),
+    Column("bytes_sent", "f8", "bytes", "over the link, remote → local"),
+    Column("bytes_returned", "f8", "bytes", "over the link, local → remote (prefix copies)"),
+    Column("status", "i1", "", "its state at the end of the run, by the codes below (``STATUSES``)"),
+    Column("reject_reason", "i1", "", "why it was refused, by the codes below (``REJECT_REASONS``)"),
 )
+
+REQUEST_DTYPE = np.dtype([(column.name, column.dtype) for column in REQUEST_COLUMNS])
 
 
 def empty_log(n: int) -> np.ndarray:

@@ -24,11 +24,12 @@ def as_timeline(signals: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(rows).view(TIMELINE_DTYPE).reshape(-1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RunResult:
     """One policy on one scenario and seed.
 
-    - ``requests``: structured array (``REQUEST_DTYPE``), one row a request that arrived.
+    - ``requests``: structured array (``REQUEST_DTYPE``), one row a request that arrived; docs/log.md says what each
+      column and the codes of ``status`` and ``reject_reason`` mean.
     - ``summary``: the aggregates of :func:`prfaas_env.simulator.summary.summarise`; an average over nothing is NaN.
     - ``timeline``: structured array (``TIMELINE_DTYPE``), one row a control step up to the horizon.
     - ``meta``: what identifies the run (policy, scenario and its hash, seed, engine, version).
@@ -38,3 +39,12 @@ class RunResult:
     summary: Mapping[str, float]
     timeline: np.ndarray
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """One line: which run it is, its counts and its mean TTFT."""
+        told = [f"{key}={self.meta[key]!r}" for key in ("scenario", "policy", "seed") if key in self.meta]
+        told += [
+            f"{key}={self.summary[key]:.0f}" for key in ("arrived", "completed", "rejected") if key in self.summary
+        ]
+        told += [f"ttft_mean_s={self.summary['ttft_mean_s']:.3g}"] if "ttft_mean_s" in self.summary else []
+        return f"RunResult({', '.join(told)})"

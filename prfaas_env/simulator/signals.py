@@ -25,7 +25,7 @@ SIGNALS: tuple[Signal, ...] = (
     Signal("interval_s", "s", "length of the interval"),
     # flow of requests
     Signal("arrived", "requests", "arrivals in the interval, rejected ones included"),
-    Signal("rejected", "requests", "arrivals refused because they can never fit"),
+    Signal("rejected", "requests", "arrivals refused: too long, too large, or the queue at its limit"),
     Signal("routed_remote", "requests", "arrivals sent to the remote cluster"),
     Signal("first_tokens", "requests", "requests whose first token came in the interval"),
     Signal("completed", "requests", "requests finished in the interval"),
