@@ -26,10 +26,15 @@ class FileKind:
     merged: Callable[[Any, Any], Any] = merge
 
     def read(self, path: Path, trail: tuple[Path, ...] = ()) -> Any:
-        """The content of a file on top of that of the file it extends. Raises :class:`ConfigError`."""
+        """The content of a file on top of that of the file it extends, whose name it does not inherit: its own is that
+        of the file where it states none. Raises :class:`ConfigError`.
+        """
         if path.resolve() in trail:
             raise ConfigError(f"{path}: extends: goes in a circle")
-        return self.resolved(read_yaml(path), f"{path}: ", path.parent, (*trail, path.resolve()))
+        plain = read_yaml(path)
+        if isinstance(plain, Mapping) and "extends" in plain:
+            plain = {"name": path.stem, **plain}
+        return self.resolved(plain, f"{path}: ", path.parent, (*trail, path.resolve()))
 
     def resolved(self, plain: Any, where: str, beside: Path, trail: tuple[Path, ...] = ()) -> Any:
         """``plain`` with its ``extends`` resolved: a file in the folder ``beside``, else as on the command line.

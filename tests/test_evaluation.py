@@ -300,8 +300,18 @@ def test_two_scenarios_of_one_name_are_refused_and_one_named_twice_runs_once(tmp
     assert len(resolve_suite([str(short), str(short)]).scenarios) == 1
     other = tmp_path / "other.yaml"
     other.write_text(SHORT.replace("300", "330"))
-    with pytest.raises(ConfigError, match="two different scenarios have this name"):
+    message = f"two different scenarios have this name, {short} and {other}: add `name:`"
+    with pytest.raises(ConfigError, match=re.escape(message)):
         resolve_suite([str(short), str(other)])
+
+
+def test_a_file_that_extends_without_a_name_is_called_as_the_file_is(tmp_path: Path) -> None:
+    (tmp_path / "busy.yaml").write_text("{extends: paper-stationary-80, horizon_s: 300, load: 0.9}")
+    (tmp_path / "busier.yaml").write_text("{extends: busy.yaml, load: 0.95}")
+    (tmp_path / "named.yaml").write_text("{extends: busy.yaml, name: mine}")
+    files = [str(tmp_path / f"{name}.yaml") for name in ("busy", "busier", "named")]
+    suite = resolve_suite(["paper-stationary-80", *files])
+    assert [scenario.name for scenario in suite.scenarios] == ["paper-stationary-80", "busy", "busier", "mine"]
 
 
 def test_every_group_names_shipped_scenarios() -> None:

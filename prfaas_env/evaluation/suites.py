@@ -52,6 +52,7 @@ def resolve_suite(names: Sequence[str], seed: int = 0) -> Suite:
     scenarios of one name, and where nothing is left.
     """
     found: dict[str, Scenario] = {}
+    called: dict[str, str] = {}
     skipped: list[str] = []
     remarks: list[str] = []
     for name in names:
@@ -63,7 +64,11 @@ def resolve_suite(names: Sequence[str], seed: int = 0) -> Suite:
                 continue
             remarks += _tried(scenario, member, seed)
             if found.setdefault(scenario.name, scenario).hash != scenario.hash:
-                raise ConfigError(f"scenario {scenario.name!r}: two different scenarios have this name")
+                both = f"{called[scenario.name]} and {member}"
+                raise ConfigError(
+                    f"scenario {scenario.name!r}: two different scenarios have this name, {both}: add `name:`"
+                )
+            called.setdefault(scenario.name, member)
     if not found:
         raise ConfigError(f"scenarios: nothing left to run ({'; '.join(skipped) or 'none named'})")
     return Suite(tuple(found.values()), tuple(skipped), tuple(dict.fromkeys(remarks)))
