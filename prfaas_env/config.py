@@ -288,7 +288,7 @@ class _Loader(yaml.SafeLoader):
     PyYAML by itself reads 1e-3 as text, 1:30 as 90 and 010 as 8.
     """
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the base class's own
         first: [(tag, form) for tag, form in resolvers if not tag.endswith((":int", ":float"))]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }

@@ -27,6 +27,7 @@ from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline, Obj
 from prfaas_env.workload.classes import ServiceClass, check_classes, draw_classes, objectives_of
 from prfaas_env.workload.lengths import NominalWorkload
 from prfaas_env.workload.stream import RequestStream
+from prfaas_env.workload.traces import TraceWorkload
 from prfaas_env.workload.workload import SyntheticWorkload, Workload
 
 __all__ = ["SPLITS", "Draw", "LoadRange", "Scenario", "Split", "load_scenario", "suite", "suite_hash"]
@@ -103,6 +104,11 @@ class Scenario(Record):
             raise ConfigError("load: expected at least one value to choose from")
         if self.classes:
             self._check_classes()
+        elif isinstance(self.workload, TraceWorkload) and self.workload.service_classes > len(self.objectives.ttft_s):
+            raise ConfigError(
+                f"objectives: expected one for each of the trace's {self.workload.service_classes} service classes, "
+                f"got {len(self.objectives.ttft_s)}"
+            )
         remote = self.deployment.remote.instances if self.deployment.remote else 0
         try:
             self.faults.check_instances(remote, self.deployment.local.instances)

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from prfaas_env.config import ConfigError
+from prfaas_env.config import ConfigError, to_mapping
 from prfaas_env.scenario import load_scenario
 from prfaas_env.simulator.reference.cache import BlockCache
 from prfaas_env.workload.fetch import public_trace
@@ -114,6 +114,16 @@ def test_no_time_left_means_no_requests() -> None:
             "expected 2 blocks for 700 tokens",
         ),
         ('{"timestamp": 0, "input_length": 7, "output_length": 5, "hash_ids": ["a"]}', "hash_ids: expected a list"),
+        (f'{{"timestamp": {"9" * 5000}}}', "a number of thousands of digits"),
+        (f'{{"hash_ids": {"[" * 100_000}{"]" * 100_000}}}', "nested too deeply"),
+        (
+            '{"timestamp": 1e18, "input_length": 7, "output_length": 5, "hash_ids": []}',
+            r"timestamp: expected a time in ms before the year 2200 \(another arrival_unit\?\)",
+        ),
+        (
+            f'{{"timestamp": 0, "input_length": 7, "output_length": 5, "hash_ids": [{2**63}]}}',
+            "hash_ids: expected a list of whole numbers",
+        ),
     ],
 )
 def test_unusable_rows_are_named(tmp_path: Path, line: str, reason: str) -> None:
@@ -559,3 +569,24 @@ def test_a_scenario_of_ones_own_trace(tmp_path: Path) -> None:
     table.write_text(table.read_text() + "4,400\n")
     assert load_scenario(scenario).hash != before
     assert len(load_scenario(scenario).draw(0).stream) == 4
+
+
+def test_columns_of_another_type_and_classes_without_objectives(tmp_path: Path) -> None:
+    import polars as pl
+
+    columns = Columns("t", "i", "o", session="s", hashes="h")
+    good = {"t": [1.0], "i": [600], "o": [5], "s": ["a"], "h": [[1, 2]]}
+    path = tmp_path / "trace.parquet"
+    others = {"t": [b"1"], "i": [{"a": 1}], "o": [[5]], "s": [[1]], "h": [1]}
+    for name, values in others.items():
+        pl.DataFrame({**good, name: values}).write_parquet(path)
+        with pytest.raises(ConfigError, match=f"column '{name}' cannot hold"):
+            read_trace(path, form="table", columns=columns)
+    workload = {"kind": "trace", "path": "t.csv", "rate_scale": 1, "length_scale": 1, "format": "table"}
+    workload["columns"] = {"arrival": "t", "input": "i", "output": "o", "service_class": "c", "classes": ["a", "b"]}
+    paper = load_scenario("paper-stationary")
+    own = {"load": None, "nominal": to_mapping(paper.nominal), "workload": workload}
+    with pytest.raises(ConfigError, match="objectives: expected one for each of the trace's 2 service classes, got 1"):
+        paper.with_overrides(own)
+    two = paper.with_overrides({**own, "objectives": {"ttft_s": [1, 2], "tpot_s": [1, 2]}})
+    assert isinstance(two.workload, TraceWorkload)

@@ -95,8 +95,13 @@ class Checker:
             name = self.columns.arrival
             raise ConfigError(f"{self.path}: {name}: holds dates and times: expected arrival_unit: datetime")
         value = pl.col("arrival").cast(pl.Float64, strict=False)
-        check = self._expected(value.is_finite() & (value >= 0), "arrival", "a number ≥ 0")
-        return raw, value / _PER_S[self.columns.arrival_unit], [check]
+        unit = self.columns.arrival_unit
+        latest = f"a time in {unit} before the year 2200 (another arrival_unit?)"
+        checks = [
+            self._expected(value.is_finite() & (value >= 0), "arrival", "a number ≥ 0"),
+            self._expected(value <= _LATEST_S * _PER_S[unit], "arrival", latest),
+        ]
+        return raw, value / _PER_S[unit], checks
 
     def _datetimes(self, raw: pl.DataFrame) -> tuple[pl.DataFrame, pl.Expr, list[_Check]]:
         """Times as nanoseconds since 1970 (in UTC where they name a zone)."""

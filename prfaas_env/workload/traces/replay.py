@@ -87,6 +87,11 @@ class TraceWorkload(Record):
         """A trace has its own rate."""
         return False
 
+    @property
+    def service_classes(self) -> int:
+        """How many service classes the requests may be of."""
+        return len(self.columns.classes) if self.columns and self.columns.classes else 1
+
     def missing(self) -> str | None:
         """Why the trace cannot be read here, in one line, or ``None`` if its file is there."""
         try:

@@ -183,13 +183,20 @@ def _json_rows(
             numbers.append(number)
         except json.JSONDecodeError:
             refused.append(UnusableRow(number, CUT if number == block.cut_line else "not a JSON object"))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             refused.append(UnusableRow(number, str(error)))
     return rows, numbers, refused
 
 
 def _json_row(text: str, used: Mapping[str, str], datetimes: bool) -> list[Any]:
-    row = json.loads(text)
+    try:
+        row = json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # Python reads no whole number of more than some thousand digits
+        raise ValueError("a number of thousands of digits") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, got {text}"[:80])
     return [_json_value(row.get(name), held, name, datetimes) for held, name in used.items()]
@@ -216,11 +223,29 @@ def _json_value(value: Any, held: str, name: str, datetimes: bool) -> Any:
 # ---- Parquet
 
 
+def _check_type(path: Path, held: str, name: str, kind: pl.DataType) -> None:
+    """:class:`ConfigError` if no value of a column of this type can be what it is said to hold."""
+    pl = polars()
+    if held == "hashes" and isinstance(kind, pl.List):
+        fits = kind.inner.is_integer() or kind.inner in (pl.String, pl.Null)
+    elif held in ("session", "service_class"):
+        fits = not kind.is_nested() and kind not in (pl.Binary, pl.Object)
+    elif held == "hashes":
+        fits = kind in (pl.String, pl.Null)
+    else:
+        fits = kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Null)
+    if not fits:
+        raise ConfigError(f"{path}: column {name!r} cannot hold {held}: it is of type {kind}")
+
+
 def _parquet(path: Path, columns: Columns, optional: Sequence[str]) -> Iterator[Batch]:
     pl = polars()
     try:
         whole = pl.scan_parquet(path, glob=False)
-        used = _in_file(path, columns, whole.collect_schema().names(), optional)
+        schema = whole.collect_schema()
+        used = _in_file(path, columns, schema.names(), optional)
+        for held, name in used.items():
+            _check_type(path, held, name, schema[name])
         rows = whole.select(pl.len()).collect().item()
         for start in range(0, rows, PARQUET_ROWS):
             frame = whole.slice(start, PARQUET_ROWS).select(pl.col(name).alias(h) for h, name in used.items()).collect()
