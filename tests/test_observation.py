@@ -61,9 +61,19 @@ def test_a_component_is_its_fact_over_its_divisor_and_zero_without_one() -> None
     assert raw[index("arrivals_trend")] == 0.0  # nothing over nothing
 
 
-def test_observation_of_another_shape_is_refused() -> None:
+def test_a_batch_is_decoded_as_its_rows_are() -> None:
+    rows = np.random.default_rng(0).uniform(-1, 1, (5, len(COMPONENTS))).astype(np.float32)
+    batch = decode(rows)
+    assert {column.shape for column in batch.values()} == {(5,)}
+    for k, row in enumerate(rows):
+        assert {name: column[k] for name, column in batch.items()} == decode(row)
+    assert {column.shape for column in decode(rows[:0]).values()} == {(0,)}
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (1, 1, len(COMPONENTS)), ()])
+def test_observation_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=f"expected {len(COMPONENTS)} components"):
-        decode(np.zeros(3))
+        decode(np.zeros(shape))
 
 
 def test_coarse_bins_hold_the_fine_ones_they_cover() -> None:

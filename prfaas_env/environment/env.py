@@ -48,7 +48,8 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ## Observation Space
 
     `Box(-1, 1, (k,), float32)`. Each component is clipped to [low, high], then placed on [−1, 1] linearly or by
-    log(1 + x). `prfaas_env.environment.observation.decode` gives back physical units by name.
+    log(1 + x). `prfaas_env.environment.observation.decode` gives back physical units by name, of one observation
+    (k,) or of a batch (n, k).
 
     {observation_table}
 

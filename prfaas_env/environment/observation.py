@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -292,17 +292,22 @@ def encode(raw: np.ndarray) -> np.ndarray:
     return observation
 
 
-def decode(observation: np.ndarray) -> dict[str, float]:
-    """Components by name in physical units, from one observation (k,); clipped ones come back at their bound.
+def decode(observation: np.ndarray) -> dict[str, Any]:
+    """Components by name in physical units; clipped ones come back at their bound.
 
+    One observation (k,) gives numbers; a batch (n, k), as the vector environment's, an array (n,) for each name.
     Raises ``ValueError`` on another shape.
     """
     vector = np.asarray(observation, dtype=np.float64)
-    if vector.shape != (len(COMPONENTS),):
-        raise ValueError(f"observation: expected {len(COMPONENTS)} components, got an array of shape {vector.shape}")
+    if vector.ndim not in (1, 2) or vector.shape[-1] != len(COMPONENTS):
+        raise ValueError(
+            f"observation: expected {len(COMPONENTS)} components, or a batch of so many columns, "
+            f"got an array of shape {vector.shape}"
+        )
     position = _START + (vector + 1.0) / 2.0 * _SPAN
     physical = np.where(_LOGARITHMIC, np.expm1(np.where(_LOGARITHMIC, position, 0.0)), position)
-    return {component.name: float(x) for component, x in zip(COMPONENTS, physical, strict=True)}
+    named = {component.name: physical[..., k] for k, component in enumerate(COMPONENTS)}
+    return named if vector.ndim == 2 else {name: float(x) for name, x in named.items()}
 
 
 def observation_space() -> gymnasium.spaces.Box:
