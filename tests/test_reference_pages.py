@@ -46,3 +46,16 @@ def test_the_columns_that_the_page_reads_are_there() -> None:
     assert repr(run).startswith("RunResult(scenario='paper-stationary', policy='closed-form', seed=0, arrived=")
     assert repr(run).endswith(f"ttft_mean_s={run.summary['ttft_mean_s']:.3g})")
     assert len(repr(run)) < 160
+
+
+def test_sections_of_the_model_that_the_code_cites_exist() -> None:
+    text = (FOLDER / "model.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (\d+)\. ", text, flags=re.MULTILINE)
+    assert headings == [str(number) for number in range(1, len(headings) + 1)]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (FOLDER.parent / "prfaas_env").rglob("*.py"))
+    cited = re.findall(r"model\.md sections? ([\d.]*\d(?:(?:, |–| and )\d)*)", code)
+    assert len(cited) > 20
+    assert {number for group in cited for number in re.findall(r"(?<![.\d])\d", group)} <= set(headings)
+    life = text.partition("## 2. ")[2].partition("## 3. ")[0]
+    items = set(re.findall(r"^(\d)\. ", life, flags=re.MULTILINE))
+    assert {group.partition(".")[2] for group in cited if "." in group} <= items
