@@ -17,6 +17,7 @@ import evaluate as command_line
 import prfaas_env
 from prfaas_env.cli.errors import run
 from prfaas_env.config import ConfigError
+from prfaas_env.describe.description import describe
 from prfaas_env.evaluation import evaluation, runner, suites
 from prfaas_env.evaluation.results import ROW_KEYS, CellResult, Evaluation
 from prfaas_env.evaluation.runner import plan_cells, run_cells
@@ -74,6 +75,12 @@ def test_files_follow_the_schema(short: Path, tmp_path: Path, capsys: pytest.Cap
     assert content["version"] == prfaas_env.__version__
     assert content["suite_hash"] == suite_hash([load_scenario(short)])
     assert content["baseline"] == "dual-timescale"
+    assert content["command"].startswith("python evaluate.py")
+    assert content["deployments"] == {"short": "prfaas-pd"}
+    assert content["skipped"] == content["notes"] == []
+    assert content["libraries"]["numpy"] == np.__version__
+    if (Path(__file__).parents[1] / ".git").exists():
+        assert re.fullmatch("[0-9a-f]{40}(-dirty)?", content["git_commit"])
     rows = content["rows"]
     assert [(row["policy"], row["seed"]) for row in rows] == [
         (policy, seed) for seed in (0, 1) for policy in ("static", "dual-timescale")
@@ -294,6 +301,25 @@ def test_an_absent_trace_is_skipped_in_a_group_and_an_error_by_name(
     assert "'nowhere/to/be/found.jsonl' not found" in suite.skipped[0]
     assert call("--policies", "static", "--scenarios", str(absent), "--seeds", "1", "--out", str(tmp_path)) == 2
     assert "not found" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("horizon_s", "said"), [(600, True), (60, False)])
+def test_a_trace_that_ends_before_the_horizon_is_said(
+    horizon_s: int, said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"timestamp": 1000 * s, "input_length": 500, "output_length": 20, "hash_ids": [s]} for s in range(120)]
+    (tmp_path / "trace.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (path := tmp_path / "brief.yaml").write_text(
+        f"{{extends: mooncake-conversation, horizon_s: {horizon_s}, "
+        "workload: {path: trace.jsonl, sha256: null, rate_scale: 1.0}}"
+    )
+    assert evaluated(tmp_path / "out", path, "static", 1) == 0
+    remark = r"no request arrives after 1[12]\d s of the horizon of 600 s"
+    notes = content_of(tmp_path / "out")["notes"]
+    assert bool(notes) == said
+    for text in (*notes, " ".join(capsys.readouterr().err.split()), *describe(str(path)).remarks) if said else ():
+        assert re.search(remark, text)
+    assert ("**Note**: brief: no request" in (tmp_path / "out" / "leaderboard.md").read_text(encoding="utf-8")) == said
 
 
 def test_two_scenarios_of_one_name_are_refused_and_one_named_twice_runs_once(tmp_path: Path, short: Path) -> None:

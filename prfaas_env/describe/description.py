@@ -13,6 +13,7 @@ from prfaas_env.describe.statistics import Value, statistics
 from prfaas_env.describe.subject import load_subject
 from prfaas_env.scenario import Scenario
 from prfaas_env.workload.traces import Columns
+from prfaas_env.workload.traces.ending import early_end
 
 __all__ = ["Description", "describe", "describe_scenario"]
 
@@ -78,7 +79,10 @@ def describe(
         warnings.simplefilter("always", UserWarning)
         description = describe_scenario(load_subject(name_or_path, deployment, columns), seed)
     remarks = dict.fromkeys(str(warning.message) for warning in caught)
-    return Description(description.episode, seed, tuple(remarks))
+    episode = description.episode
+    if episode.scenario.workload.kind == "trace" and (remark := early_end(episode.draw.stream, episode.horizon_s)):
+        remarks[remark] = None
+    return Description(episode, seed, tuple(remarks))
 
 
 def describe_scenario(scenario: Scenario, seed: int = 0) -> Description:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from prfaas_env.config import ConfigError
+from prfaas_env.evaluation.provenance import git_commit, libraries
 from prfaas_env.scenario import Scenario, suite_hash
 from prfaas_env.simulator.result import TIMELINE_DTYPE
 
@@ -102,7 +103,13 @@ def results_json(evaluation: Evaluation) -> str:
         "engine": evaluation.engine,
         "baseline": evaluation.baseline,
         "scenarios": {scenario.name: scenario.hash for scenario in evaluation.scenarios},
+        "deployments": {scenario.name: scenario.deployment.name for scenario in evaluation.scenarios},
         "planned": evaluation.planned,
+        "command": evaluation.command,
+        "skipped": list(evaluation.skipped),
+        "notes": evaluation.notes,
+        "git_commit": git_commit(),
+        "libraries": libraries(),
         "rows": [{key: _plain(value) for key, value in row.items()} for row in evaluation.rows],
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"

@@ -10,6 +10,7 @@ from functools import cache
 from prfaas_env.config import ConfigError
 from prfaas_env.resources import names
 from prfaas_env.scenario import SPLITS, Scenario, Split, load_scenario
+from prfaas_env.workload.traces.ending import early_end
 
 __all__ = ["GROUPS", "Suite", "members", "resolve_suite"]
 
@@ -79,7 +80,10 @@ def _tried(scenario: Scenario, called: str, seed: int) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
-            scenario.draw(seed)
+            stream = scenario.draw(seed).stream
         except ConfigError as error:
             raise ConfigError(f"scenario {called}: {error}") from None
-    return [f"{scenario.name}: {one.message}" for one in caught]
+    remarks = [str(one.message) for one in caught]
+    if scenario.workload.kind == "trace" and (remark := early_end(stream, scenario.horizon_s)):
+        remarks.append(remark)
+    return [f"{scenario.name}: {remark}" for remark in remarks]
