@@ -146,7 +146,7 @@ def test_unusable_rows_are_named(tmp_path: Path, line: str, reason: str) -> None
         (b"\n\n", "the trace is empty"),
         (b"hello\n", r"no usable row \(line 1: not a JSON object\)"),
         (SAMPLE.read_bytes()[:-30], "the trace is truncated: line 20 ends within a row"),
-        (gzip.compress(SAMPLE.read_bytes())[:-20], "the trace is truncated: the gzip stream ends early"),
+        (gzip.compress(SAMPLE.read_bytes(), mtime=0)[:-20], "the trace is truncated: the gzip stream ends early"),
         (b"\x1f\x8b\x00\x00 nonsense", "not a valid gzip file"),
         (b"\xff\xfe\x00\x01", "not a text file"),
     ],
@@ -345,8 +345,8 @@ def test_unusable_rows_of_tables(tmp_path: Path, content: str, columns: dict, li
         (b"a,b,c\n0,10,1\n1,10", "truncated: line 3 ends within a row"),
         (b"a,b,c\n0,10,1\n1,\xe9,1\n", "not a text file: line 3 is not UTF-8"),
         (b"a,b,c\n0,10,0\n", r"no usable row \(line 2: c: expected a whole number"),
-        (gzip.compress(b"a,b,c\n" + b"0,10,1\n" * 5000)[:-12], "truncated: the gzip stream ends early"),
-        (gzip.compress(b"a,b,c\n" + b"0" * (9 << 20)), "line 2 is longer than 8 MiB"),
+        (gzip.compress(b"a,b,c\n" + b"0,10,1\n" * 5000, mtime=0)[:-12], "truncated: the gzip stream ends early"),
+        (gzip.compress(b"a,b,c\n" + b"0" * (9 << 20), mtime=0), "line 2 is longer than 8 MiB"),
     ],
 )
 def test_broken_tables_are_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
