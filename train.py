@@ -30,7 +30,7 @@ def _assignments(_context: click.Context, _parameter: click.Parameter, values: t
             raise click.BadParameter(f"expected KEY=VALUE, got {text!r}")
         try:
             given[key] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             given[key] = value
     return given
 

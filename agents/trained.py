@@ -13,16 +13,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from prfaas_env.config import ConfigError, Record, from_mapping
-from prfaas_env.environment.actions import ActionName
-from prfaas_env.environment.observation import layout_hash
+from prfaas_env.environment.actions import ActionName, action_space
+from prfaas_env.environment.observation import layout_hash, observation_space
 
 __all__ = ["ModelCard", "Trained"]
+
+_UNSAVED = {"device", "env", "logger", "policy"}
+"""Arguments of a learner that its file does not hold."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Trained:
         card = ModelCard.beside(model)
         try:
             import stable_baselines3
+            from stable_baselines3.common.save_util import load_from_zip_file
         except ImportError:
             raise ConfigError(f"{model}: needs Stable-Baselines3: pip install 'prfaas_env[train]'") from None
         algorithm = getattr(stable_baselines3, card.algorithm, None)
@@ -75,6 +80,13 @@ class Trained:
             raise ConfigError(
                 f"{model}: cannot be loaded as {card.algorithm} ({' '.join(str(error).split())[:120]})"
             ) from None
+        for name, own in (("observation", observation_space()), ("action", action_space())):
+            theirs = getattr(self._model, f"{name}_space", None)
+            if theirs != own:
+                raise ConfigError(f"{model}: {name}: the model is for the space {theirs}, this is {own}")
+        wanted = {"learning_rate", *signature(algorithm.__init__).parameters} & vars(self._model).keys() - _UNSAVED
+        if missing := wanted - load_from_zip_file(model, device="cpu")[0].keys():
+            raise ConfigError(f"{model}: is no {card.algorithm} as its card says: it has no {min(missing)}")
 
     def predict(
         self,

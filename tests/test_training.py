@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,8 @@ from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.policies import load_policy
 from prfaas_env.scenario import Scenario, load_scenario, suite_hash
 from prfaas_env.seeds import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, training_seed, validation_seeds
+from prfaas_env.training.folder import RunFolder
+from prfaas_env.training.lock import locked
 from prfaas_env.training.settings import Settings
 from prfaas_env.training.validation import OBJECTIVES, Validator
 
@@ -316,6 +319,16 @@ def test_a_validator_tells_better_from_worse(scenarios: str) -> None:
         (["--scenario", "drift-mix", "--algo", "sac"], "algo: expected one of 'ppo'"),
         (["--scenario", "drift-mix", "--set", "gama=1"], "did you mean 'gamma'"),
         (["--scenario", "drift-mix", "--set", "gamma"], "expected KEY=VALUE"),
+        (["--scenario", "drift-mix", "--set", "hidden=5"], "hidden: expected a list"),
+        (
+            ["--scenario", "drift-mix", "--set", "hidden=[100000000]"],
+            "hidden[0]: expected a whole number ≥ 1 and ≤ 4096",
+        ),
+        (["--scenario", "drift-mix", "--set", "scenarios=5"], "scenarios: expected a list of text, got 5"),
+        (["--scenario", "drift-mix", "--set", "scenarios=[5]"], "scenarios[0]: expected text, got 5"),
+        (["--scenario", "drift-mix", "--set", "rollout_steps=1e12"], "rollout_steps: expected a whole number"),
+        (["--scenario", "drift-mix", "--set", "log_std=1e300"], "log_std: expected a number"),
+        (["--scenario", "drift-mix", "--set", f"epochs={'[' * 100_000}"], "epochs: expected a whole number"),
         (["--scenario", "drift-mix", "--set", "minibatches=9999"], "minibatches: expected to split the 5760 steps"),
         ([], "at least one scenario"),
     ],
@@ -351,12 +364,80 @@ def test_a_folder_in_use_and_a_run_that_differs_are_refused(
         (["--resume", finished, *more, "--seed", "4"], "seed: a resumed run keeps 3, got 4"),
         (["--resume", finished, *more, "--out", copy], "not empty; a resumed run goes on in its own folder"),
         (["--resume", copy, *more], "its scenarios have changed since it began"),
+        (["--resume", finished, *more, "--out", finished / "inside"], "lies in the run that it is to be a copy of"),
     ]:
         assert call(*arguments) == BAD_INPUT
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
     assert steps_kept(finished)[-1] == FULL
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("config.yaml", "settings: {scenarios: [drift-mix]}\norigin: 5\ncommands: []", "origin: expected a mapping"),
+        (
+            "config.yaml",
+            "settings: {scenarios: [drift-mix]}\norigin: {suite_hash: a}\ncommands: 5",
+            "commands: expected",
+        ),
+        ("validation.csv", "objective_ratio\nmuch\n", "expected numbers under objective_ratio"),
+        ("validation.csv", "timesteps\n5\n", "expected numbers under objective_ratio"),
+        ("validation.csv", "\udcff", "validation.csv: cannot be read"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_one_line(tmp_path: Path, name: str, content: str, message: str) -> None:
+    folder = RunFolder.begin(tmp_path, Settings(scenarios=("paper-stationary",)), [], "")
+    folder.checkpoint(5).mkdir(parents=True)
+    (tmp_path / name).write_text(content, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(ConfigError, match=message) as refusal:
+        RunFolder.read(tmp_path, {})
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_is_begun_anew(tmp_path: Path) -> None:
+    settings = Settings(scenarios=("paper-stationary",))
+    RunFolder.begin(tmp_path, settings, [], "first")
+    (tmp_path / "checkpoints" / ".000000000").mkdir(parents=True)
+    RunFolder.begin(tmp_path, settings, [], "second")
+    assert yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))["commands"] == ["second"]
+    assert not (tmp_path / "checkpoints").exists()
+    RunFolder(tmp_path, settings).checkpoint(0).mkdir(parents=True)
+    with pytest.raises(ConfigError, match="not empty"):
+        RunFolder.begin(tmp_path, settings, [], "third")
+
+
+def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:
+    message = rf"goes on here already \(process {os.getpid()}\)"
+    with locked(tmp_path), pytest.raises(ConfigError, match=message), locked(tmp_path):
+        pass
+    with locked(tmp_path):  # given back, the file stays
+        pass
+
+
+def test_nothing_to_validate_on_is_found_before_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "silent.yaml"
+    path.write_text("{name: silent, extends: paper-stationary, load: 0}", encoding="utf-8")
+    assert call("--scenario", path, "--out", tmp_path / "run") == BAD_INPUT
+    assert "no request arrives in any episode of validation" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_is_not_what_its_card_says_is_refused(finished: Path, tmp_path: Path) -> None:
+    import gymnasium
+    from stable_baselines3 import A2C, PPO
+
+    from agents.trained import Trained
+
+    card = (finished / "model.json").read_text(encoding="utf-8")
+    (tmp_path / "model.json").write_text(card, encoding="utf-8")
+    PPO("MlpPolicy", gymnasium.make("Pendulum-v1"), device="cpu").save(tmp_path / "model.zip")
+    with pytest.raises(ConfigError, match="observation: the model is for the space"):
+        Trained(tmp_path / "model.zip")
+    A2C("MlpPolicy", gymnasium.make("prfaas_env/PrfaaS-v0"), device="cpu").save(tmp_path / "model.zip")
+    with pytest.raises(ConfigError, match="is no PPO as its card says"):
+        Trained(tmp_path / "model.zip")
 
 
 def test_the_page_lists_every_setting_with_its_default() -> None:

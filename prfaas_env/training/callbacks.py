@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
@@ -110,7 +109,7 @@ class Milestones(BaseCallback):
             line = self._validator(self.model).line(steps)
         except Stopped:
             return
-        best = min((float(row["objective_ratio"]) for row in self._folder.validations()), default=math.inf)
+        best = self._folder.best_ratio()
         if not line["objective_ratio"] >= best:  # NaN, where nothing arrived, is no reason to have no model
             save_actor(self.model, self._folder.path, self._folder.card(steps, self._scenarios))
         self._folder.add_validation(line)

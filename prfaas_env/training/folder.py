@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import platform
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ from prfaas_env.config import ConfigError, from_mapping, read_yaml, to_mapping
 from prfaas_env.environment.observation import layout_hash
 from prfaas_env.evaluation.results import prepare_folder, write_atomically
 from prfaas_env.scenario import Scenario, suite_hash
+from prfaas_env.training.lock import LOCK
 from prfaas_env.training.settings import Settings
 
 __all__ = ["RunFolder"]
@@ -49,13 +51,23 @@ class RunFolder:
 
     @classmethod
     def begin(cls, path: Path, settings: Settings, scenarios: Sequence[Scenario], command: str) -> RunFolder:
-        """A new run. Raises :class:`ConfigError` if the folder holds anything, or cannot be written into."""
-        if path.is_dir() and any(path.iterdir()):
-            raise ConfigError(f"{path}: not empty; name another folder, or go on with --resume {path}")
-        prepare_folder(path)
+        """A new run. Raises :class:`ConfigError` if the folder holds anything, or cannot be written into.
+
+        What a run left that ended before its first checkpoint is nothing: it is begun anew.
+        """
         folder = cls(path, settings)
+        folder.check_free()
+        for left in ("tensorboard", "checkpoints"):
+            shutil.rmtree(path / left, ignore_errors=True)
         folder._write_config(_origin(scenarios), [command])
         return folder
+
+    def check_free(self) -> None:
+        """:class:`ConfigError` if the folder holds anything but what a run writes before its first checkpoint."""
+        names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
+        barely_begun = {"config.yaml"} <= names <= {"config.yaml", "tensorboard", "checkpoints", LOCK}
+        if not names <= {LOCK} and not (barely_begun and not self.checkpoints()):
+            raise ConfigError(f"{self.path}: not empty; name another folder, or go on with --resume {self.path}")
 
     @classmethod
     def read(cls, path: Path, given: Mapping[str, Any]) -> RunFolder:
@@ -68,6 +80,10 @@ class RunFolder:
         config = read_yaml(where)
         if not isinstance(config, Mapping) or not {"settings", "origin", "commands"} <= config.keys():
             raise ConfigError(f"{where}: expected the keys settings, origin and commands, as train.py writes them")
+        if not isinstance(config["origin"], Mapping) or "suite_hash" not in config["origin"]:
+            raise ConfigError(f"{where}: origin: expected a mapping with suite_hash, as train.py writes it")
+        if not isinstance(config["commands"], list):
+            raise ConfigError(f"{where}: commands: expected a list, as train.py writes it")
         was = from_mapping(Settings, config["settings"], f"{where}: settings.")
         settings = from_mapping(Settings, {**to_mapping(was), **given})
         for key in given:
@@ -76,14 +92,17 @@ class RunFolder:
         folder = cls(path, settings)
         if folder.steps >= settings.timesteps:
             raise ConfigError(f"{path}: has its {folder.steps} steps already; name more --timesteps to go on")
+        folder.best_ratio()  # a broken table is found out now
         return folder
 
     def copied_to(self, path: Path) -> RunFolder:
         """The same run in another folder, which must be empty; the old one is left as it is."""
+        if path.resolve().is_relative_to(self.path.resolve()):
+            raise ConfigError(f"{path}: lies in the run that it is to be a copy of")
         if path.is_dir() and any(path.iterdir()):
             raise ConfigError(f"{path}: not empty; a resumed run goes on in its own folder, or in an empty one")
         prepare_folder(path)
-        shutil.copytree(self.path, path, dirs_exist_ok=True)
+        shutil.copytree(self.path, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns(LOCK))
         return RunFolder(path, self.settings)
 
     def go_on(self, scenarios: Sequence[Scenario], command: str) -> None:
@@ -106,7 +125,7 @@ class RunFolder:
 
     def checkpoints(self) -> list[Path]:
         """The complete ones, oldest first."""
-        return sorted(p for p in (self.path / "checkpoints").glob("[0-9]*") if p.is_dir())
+        return sorted(p for p in (self.path / "checkpoints").glob("[0-9]*") if p.name.isdecimal() and p.is_dir())
 
     @property
     def steps(self) -> int:
@@ -143,8 +162,20 @@ class RunFolder:
         path = self.path / "validation.csv"
         if not path.is_file():
             return []
-        with path.open(encoding="utf-8", newline="") as stream:
-            return list(csv.DictReader(stream))
+        try:
+            with path.open(encoding="utf-8", newline="") as stream:
+                return list(csv.DictReader(stream))
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise ConfigError(f"{path}: cannot be read ({' '.join(str(error).split())[:120]})") from None
+
+    def best_ratio(self) -> float:
+        """The least ``objective_ratio`` so far, infinite before the first. Raises :class:`ConfigError`."""
+        try:
+            return min((float(row["objective_ratio"]) for row in self.validations()), default=math.inf)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(f"{self.path / 'validation.csv'}: expected numbers under objective_ratio") from None
 
     def add_validation(self, line: Mapping[str, Any]) -> None:
         """Append a line; a reader sees all of it or nothing."""

@@ -14,10 +14,12 @@ from typing import Any
 from rich.console import Console
 
 from prfaas_env.config import ConfigError, from_mapping
+from prfaas_env.evaluation.results import prepare_folder
 from prfaas_env.resources import own_path
 from prfaas_env.scenario import Scenario, suite
-from prfaas_env.seeds import training_seed
+from prfaas_env.seeds import training_seed, validation_seeds
 from prfaas_env.training.folder import RunFolder
+from prfaas_env.training.lock import locked
 from prfaas_env.training.settings import Settings
 
 __all__ = ["train"]
@@ -39,20 +41,39 @@ def train(
     """
     console = console or Console(stderr=True)
     _need_extra()
-    if "scenarios" in given:
+    if isinstance(given.get("scenarios"), (list, tuple)):
         given = {**given, "scenarios": [_anchored(name) for name in given["scenarios"]]}
+    with ExitStack() as closing:
+        folder, scenarios = _folder(given, out, resume, command, closing)
+        return _run(folder, scenarios, console)
+
+
+def _folder(
+    given: Mapping[str, Any], out: Path | None, resume: Path | None, command: str, closing: ExitStack
+) -> tuple[RunFolder, tuple[Scenario, ...]]:
+    """The folder of a run, begun or gone on with and held by this process until ``closing``, and its scenarios."""
     if resume is not None:
         folder = RunFolder.read(resume, given)
         scenarios = _scenarios(folder.settings)
         if out is not None and out.resolve() != resume.resolve():
             folder = folder.copied_to(out)
+        closing.enter_context(locked(folder.path))
+        folder = RunFolder.read(folder.path, given)  # the one that held it may have gone on meanwhile
         folder.go_on(scenarios, command)
     elif out is None:
         raise ConfigError("out: expected a folder for the run (--out)")
     else:
         settings = from_mapping(Settings, given)
         scenarios = _scenarios(settings)
+        RunFolder(out, settings).check_free()  # before anything is written there
+        prepare_folder(out)
+        closing.enter_context(locked(out))
         folder = RunFolder.begin(out, settings, scenarios, command)
+    return folder, scenarios
+
+
+def _run(folder: RunFolder, scenarios: Sequence[Scenario], console: Console) -> Path:
+    """The run in its folder, to its last step, or until Ctrl-C (:class:`KeyboardInterrupt`)."""
     for scenario in scenarios:
         if scenario.split != "train":
             console.print(
@@ -123,13 +144,18 @@ def _interruptible(console: Console) -> Iterator[threading.Event]:
 def _scenarios(settings: Settings) -> tuple[Scenario, ...]:
     """The scenarios of a run; one episode is drawn from each, so that nothing is found out late."""
     scenarios = suite(settings.scenarios)
-    for scenario in scenarios:
-        scenario.draw(training_seed(settings.seed, 0))
+    drawn = [scenario.draw(training_seed(settings.seed, 0)) for scenario in scenarios]
+    if not any(len(draw.stream) for draw in drawn):
+        seeds = validation_seeds(settings.validation_seeds)
+        if not any(len(scenario.draw(seed).stream) for scenario in scenarios for seed in seeds):
+            raise ConfigError("scenarios: no request arrives in any episode of validation: nothing could be compared")
     return scenarios
 
 
-def _anchored(name: str) -> str:
+def _anchored(name: Any) -> Any:
     """A scenario by its name, or by a path that holds wherever the run is resumed from."""
+    if not isinstance(name, str):
+        return name  # refused by the settings
     path = own_path(name)
     return str(path.resolve()) if path.is_file() else name
 

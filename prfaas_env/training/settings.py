@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from prfaas_env.config import ConfigError, Range, Record
 from prfaas_env.environment.actions import ActionName
 from prfaas_env.environment.reward import REWARDS
-from prfaas_env.profiles import Positive
 from prfaas_env.seeds import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, RUN_STRIDE
 
 __all__ = ["Settings"]
 
 Count = Annotated[int, Range(ge=1)]
+Width = Annotated[int, Range(ge=1, le=4096)]
 Share = Annotated[float, Range(ge=0, le=1)]
 
 
@@ -37,15 +37,15 @@ class Settings(Record):
     keep_checkpoints: Count = 3
     validation_seeds: Annotated[int, Range(ge=1, le=FIRST_TRAINING_SEED - FIRST_VALIDATION_SEED)] = 16  # a scenario
     # the learner
-    rollout_steps: Annotated[int, Range(ge=2)] = 90
+    rollout_steps: Annotated[int, Range(ge=2, le=100_000)] = 90
     minibatches: Count = 6
-    epochs: Count = 5
-    learning_rate: Positive = 4e-4  # falls linearly to 0 at the last step
+    epochs: Annotated[int, Range(ge=1, le=1000)] = 5
+    learning_rate: Annotated[float, Range(gt=0, le=1)] = 4e-4  # falls linearly to 0 at the last step
     gamma: Share = 0.98
     gae_lambda: Share = 0.95
-    clip_range: Positive = 0.2
-    log_std: float = -1.3
-    hidden: tuple[Count, ...] = (64, 64)
+    clip_range: Annotated[float, Range(gt=0, le=10)] = 0.2
+    log_std: Annotated[float, Range(ge=-20, le=2)] = -1.3
+    hidden: tuple[Width, ...] = (64, 64)
 
     def check(self) -> None:
         if self.reward not in REWARDS:
@@ -56,6 +56,10 @@ class Settings(Record):
             raise ConfigError(
                 f"n_envs: expected at least one copy a scenario ({len(self.scenarios)}), got {self.n_envs}"
             )
+        if len(self.hidden) > 16:
+            raise ConfigError(f"hidden: expected at most 16 layers, got {len(self.hidden)}")
+        if self.rollout_size > 10_000_000:
+            raise ConfigError(f"rollout_steps: expected at most 10,000,000 steps a rollout, got {self.rollout_size:,}")
         if self.rollout_size % self.minibatches or self.rollout_size == self.minibatches:
             raise ConfigError(f"minibatches: expected to split the {self.rollout_size} steps of a rollout evenly")
 
