@@ -153,7 +153,11 @@ class Scenario(Record):
         ``seed`` is a number, or the generator of an environment (``self.np_random``), which is only spawned from.
         Load, clock, workload, link and faults draw from generators of their own (append to that list, never insert).
         """
-        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        if not isinstance(seed, np.random.Generator):
+            if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+                raise ConfigError(f"seed: expected a whole number ≥ 0, got {str(seed)[:60]!r}")
+            seed = np.random.default_rng(int(seed))
+        rng = seed
         load_rng, clock_rng, workload_rng, link_rng, faults_rng = rng.spawn(5)
         clock = self.clock.started(clock_rng)
         rate_rps = self._draw_rate(load_rng)

@@ -109,6 +109,11 @@ def test_a_step_before_the_first_reset_is_refused() -> None:
         ({"engine": "referense"}, "did you mean 'reference'"),
         ({"render_mode": "human"}, "unknown render_mode"),
         ({"window_s": 0.0}, "window_s: expected a number of seconds > 0"),
+        ({"window_s": 1e300}, "window_s: expected a number of seconds > 0"),
+        ({"window_s": "long"}, "window_s: expected a number of seconds > 0"),
+        ({"action": ["residual"]}, "action: expected a name"),
+        ({"reward": {"ttft": 1}}, "reward: expected a name"),
+        ({"cache_rule": 1}, "cache_rule: expected a name"),
         ({"control_step_s": 0.5}, "control_step_s: expected a number ≥ 1"),
         ({"horizon_s": -1.0}, "horizon_s: expected a number > 0"),
     ],
@@ -125,6 +130,27 @@ def test_an_action_that_is_not_two_finite_numbers_is_refused(action: np.ndarray)
     env.reset(seed=0)
     with pytest.raises(ValueError, match="expected 2 finite numbers"):
         env.step(action)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([1], "reset: options: expected a mapping"),
+        ({5: 1}, "reset: unknown option 5"),
+        ({"scenario": 5}, "reset: scenario: expected a mapping"),
+        ({"scenario": "drift-mix"}, "reset: scenario: expected a mapping"),
+        ({"scenario": {5: 1}}, "5: unknown key"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(options: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make().unwrapped.reset(seed=0, options=options)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x", None, True])
+def test_a_seed_that_is_none_is_refused(seed: Any) -> None:
+    with pytest.raises(ConfigError, match="seed: expected a whole number ≥ 0"):
+        load_scenario("paper-stationary").draw(seed)
 
 
 def test_options_override_the_scenario_for_one_episode() -> None:

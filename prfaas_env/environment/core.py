@@ -28,6 +28,7 @@ __all__ = ["DEFAULT_ENGINE", "DEFAULT_WINDOW_S", "ControlLoop", "Interval"]
 
 DEFAULT_ENGINE = "compiled"
 DEFAULT_WINDOW_S = 300.0
+LONGEST_WINDOW_S = 1e9
 
 
 class Interval(NamedTuple):
@@ -80,8 +81,17 @@ class ControlLoop:
         window_s: float = DEFAULT_WINDOW_S,
         cache_rule: str = "auto",
     ) -> None:
-        if not (math.isfinite(window_s) and window_s > 0):
-            raise ConfigError(f"window_s: expected a number of seconds > 0, got {window_s!r}")
+        for key, name in (("action", action), ("reward", reward), ("engine", engine), ("cache_rule", cache_rule)):
+            if not isinstance(name, str):
+                raise ConfigError(f"{key}: expected a name, got {str(name)[:60]!r}")
+        if (
+            isinstance(window_s, bool)
+            or not isinstance(window_s, (int, float, np.number))
+            or not 0 < window_s <= LONGEST_WINDOW_S
+        ):
+            raise ConfigError(
+                f"window_s: expected a number of seconds > 0 and ≤ {LONGEST_WINDOW_S:g}, got {str(window_s)[:60]!r}"
+            )
         self.scenario = scenario
         self.engine_name = engine
         self.window_s = float(window_s)

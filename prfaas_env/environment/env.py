@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, ClassVar
 
 import gymnasium
@@ -144,10 +146,15 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         Raises :class:`ConfigError` on an unknown option or a value that a scenario file could not have either.
         """
         super().reset(seed=seed)
-        for option in options or {}:
+        options = {} if options is None else options
+        if not isinstance(options, Mapping):
+            raise ConfigError(f"reset: options: expected a mapping, got {str(options)[:60]!r}")
+        for option in options:
             if option not in _RESET_OPTIONS:
                 raise ConfigError(f"reset: unknown option {option!r}{nearest(option, _RESET_OPTIONS)}")
-        overrides = (options or {}).get("scenario")
+        overrides = options.get("scenario")
+        if not isinstance(overrides, (Mapping, NoneType)):
+            raise ConfigError(f"reset: scenario: expected a mapping of changed values, got {str(overrides)[:60]!r}")
         scenario = self.scenario.with_overrides(overrides) if overrides else self.scenario
         if scenario is not self.loop.scenario:
             self.loop = ControlLoop(scenario, *self._loop_arguments)
