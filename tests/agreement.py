@@ -248,7 +248,7 @@ def _coincidences(log: np.ndarray) -> int:
 
 
 def _ring_grows(case: Case) -> bool:
-    engine = CompiledEngine(case.deployment, case.stream, case.capacity, case.faults, control=case.start)
+    engine = CompiledEngine(case.deployment, case.stream, case.capacity, case.faults, case.objectives, case.start)
     short = len(engine.sim.ring)
     engine.drain()
     return len(engine.sim.ring) > short

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from prfaas_env.simulator.log import COMPLETED
 from prfaas_env.workload.stream import RequestStream
 from tests.agreement import FEATURES, assert_agree, for_random_cases, seen
 from tests.engines import Run
-from tests.physics.build import deployment, link, profile, requests
+from tests.physics import build
+from tests.physics.build import requests
 from tests.strategies import Case, conversations
 
 RANDOM_CASES = 600
@@ -33,6 +35,11 @@ def case(
     timeline = FaultTimeline(*map(np.array, zip(*faults, strict=True))) if faults else None
     return Case(subject, stream, capacity, Objectives(), start, controls, faults=timeline)
 
+
+# Ample, but no more than a deployment may say.
+profile = partial(build.profile, context_limit_tokens=1 << 20)
+deployment = partial(build.deployment, fabric_gbps=1e5)
+link = partial(build.link, flow_cap_mib_per_s=2.0**20)
 
 # 1 MiB of KV and one second of prefill per 1,024 tokens.
 NODE = profile(kv_mib_per_kib=1.0, slots=2, step_ms=[125.0, 250.0])
