@@ -43,7 +43,7 @@ WHOLE_MAX = 2**63 - 1  # what an array of whole numbers can hold
 UNIT_MAX = {
     "_s": 1e9,
     "_h": 1e6,
-    "gbps": 1e6,
+    "gbps": 1e12,
     "_rps": 1e9,
     "tokens": 2.0**40,
     "weight": 1e12,

@@ -361,7 +361,7 @@ TALK = {"message_tokens": {"kind": "constant", "tokens": 100}}
             {"workload": {"output_tokens": {"kind": "constant", "tokens": 1e12}, "sessions": TALK}},
             "blocks of prompts: expected at most",
         ),
-        ({"deployment": {"link": {"capacity_gbps": 1e7}}}, "capacity_gbps: expected at most"),
+        ({"deployment": {"link": {"capacity_gbps": 1e13}}}, "capacity_gbps: expected at most"),
     ],
 )
 def test_figures_that_would_never_end_are_refused(paper: Scenario, overrides: dict, message: str) -> None:

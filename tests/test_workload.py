@@ -460,13 +460,17 @@ def test_after_a_restart_nothing_cached_before_is_hit() -> None:
 def test_a_restart_and_a_cache_emptied_hit_the_same() -> None:
     """Dead blocks are the least recently used, so they cost the living nothing."""
     stream = replace(AGENTS, cache_restart=CacheRestart(900.0, 900.0)).draw(rng(1), 1800.0, 1.0)
+
+    def small_cache() -> BlockCache:
+        return BlockCache(2.0e9, 512, 1.0e6, 0.0)  # 2,000 blocks: a few contexts
+
     used = {}
     for emptied in (False, True):
-        cache = BlockCache(2.0e9, 512, 1.0e6, 0.0)  # 2,000 blocks: a few contexts
+        cache = small_cache()
         used[emptied] = []
         for i in range(len(stream)):
             if emptied and stream.arrival_s[i - 1] < 900.0 <= stream.arrival_s[i]:
-                cache.clear()
+                cache = small_cache()
             prompt = stream.hashes(i)[: int(stream.input_tokens[i]) // 512].tolist()
             used[emptied].append(cache.match(prompt, int(stream.input_tokens[i]))[1])
             cache.touch(prompt)

@@ -32,7 +32,7 @@ def profile(
     slots: int = 65_536,
     step_ms: float | Sequence[float] = FREE_STEP_MS,
     hbm_gib: float | None = None,
-    context_limit_tokens: int = 1 << 50,
+    context_limit_tokens: int = 1 << 40,
 ) -> Profile:
     """Prefill time is a line through 0, KV size a line too; ``step_ms`` is one value, or one a batch size."""
     steps = [step_ms] if isinstance(step_ms, int | float) else list(step_ms)
