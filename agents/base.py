@@ -8,6 +8,8 @@ evaluation makes its environment accordingly.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -17,10 +19,19 @@ from prfaas_env.environment.actions import ActionForm, ActionName, action_form
 from prfaas_env.environment.observation import decode
 from prfaas_env.scenario import Scenario
 
-__all__ = ["Observed", "Policy", "ScriptedPolicy"]
+__all__ = ["Observed", "Policy", "ScriptedPolicy", "Span"]
 
 Observed = dict[str, float]
 """An observation's components by name, in physical units."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where a parameter is looked for when a policy is tuned, in its own unit; ``log``: evenly in its logarithm."""
+
+    low: float
+    high: float
+    log: bool = False
 
 
 class Policy(Protocol):
@@ -42,11 +53,12 @@ class ScriptedPolicy:
     """A rule on named components in physical units, one decision an observation.
 
     A subclass names its ``action_mode`` and its ``Parameters`` (a frozen record) and defines :meth:`decide`; one with a
-    memory also defines :meth:`fresh_memory`.
+    memory also defines :meth:`fresh_memory`. ``tunable`` says which parameters are tuned, and over which span.
     """
 
     action_mode: ClassVar[ActionName]
     Parameters: ClassVar[type]
+    tunable: ClassVar[Mapping[str, Span]] = {}
 
     def __init__(self, scenario: Scenario, parameters: Any = None) -> None:
         self.scenario = scenario
