@@ -254,3 +254,34 @@ def test_what_cannot_be_stepped_or_reset_is_refused() -> None:
     assert vector.step(zeros)[3].all()
     with pytest.raises(RuntimeError, match="an episode has ended"):
         vector.step(zeros)
+
+
+def test_staggered_copies_are_cut_short_once_each_elsewhere() -> None:
+    def ends(env: PrfaaSVectorEnv, steps: int) -> list[list[int]]:
+        env.reset(seed=3)
+        found: list[list[int]] = [[] for _ in range(env.num_envs)]
+        for k in range(steps):
+            (
+                observations,
+                rewards,
+                *_,
+            ) = seen = env.step(np.zeros((env.num_envs, 2)))
+            paths.setdefault(id(env), []).append((observations, rewards))
+            for row in np.flatnonzero(seen[3]).tolist():
+                found[row].append(k + 1)
+        return found
+
+    paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+    arguments = {"scenario": "drift-mix", "horizon_s": 200.0, "autoreset_mode": AutoresetMode.SAME_STEP}
+    together, apart = PrfaaSVectorEnv(6, **arguments), PrfaaSVectorEnv(6, staggered=True, **arguments)
+    assert ends(together, 20) == [[20]] * 6
+    first = ends(apart, 45)
+    assert first[0] == [20, 40]
+    assert all(0 < cut[0] <= 20 and cut[1] - cut[0] == 20 for cut in first)
+    assert len({cut[0] for cut in first}) == 6
+    for row, cut in enumerate(first):  # until the cut it is the same episode
+        for (a, r), (b, s) in list(zip(paths[id(together)], paths[id(apart)], strict=False))[: cut[0] - 1]:
+            np.testing.assert_array_equal(a[row], b[row])
+            assert r[row] == s[row]
+    paths.clear()
+    assert ends(apart, 45) == first

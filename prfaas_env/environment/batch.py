@@ -113,8 +113,11 @@ class Batch:
         self._next_draws[row] = None
         self._generators[row] = generator
 
-    def reset(self, row: int) -> None:
-        """Begin the next episode of copy ``row``; its first observation stands in ``observations[row]``."""
+    def reset(self, row: int, steps: int | None = None) -> None:
+        """Begin the next episode of copy ``row``; its first observation stands in ``observations[row]``.
+
+        ``steps`` ends it after so many control intervals instead of at the horizon.
+        """
         loop, desk, closed_form = self.loops[row], self.desks[row], self._closed_forms[row]
         generator = self._generators[row]
         if generator is None:
@@ -139,6 +142,9 @@ class Batch:
         d = desk.scalars[0]
         for name in ("steps", "running", "window_at", "ttft_mean_s", "reward", "ended", "price_s"):
             d[name] = 0
+        d["horizon_s"] = (
+            scenario.horizon_s if steps is None else min(steps * scenario.control_step_s, scenario.horizon_s)
+        )
         d["threshold_tokens"] = deployment.threshold_tokens
         d["day_s"], d["start_hour"] = draw.clock.day_s, draw.clock.start_h or 0.0
         kernel.observe_now(kernel.OPERATE, self._sim_tables, self._desk_tables, row, self.observations)

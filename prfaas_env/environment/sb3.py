@@ -45,6 +45,10 @@ class PrfaaSVecEnv(VecEnv):
         self._lengths[:] = 0
         return observations
 
+    def seed_each(self, seeds: Sequence[int]) -> None:
+        """A seed for each copy at the next reset, whatever they are; ``seed`` counts up."""
+        self._seeds = list(seeds)
+
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
 
@@ -93,7 +97,7 @@ class PrfaaSVecEnv(VecEnv):
 def make_sb3_env(n_envs: int, seed: int, scenario: Any = "paper-stationary", **arguments: Any) -> PrfaaSVecEnv:
     """``n_envs`` copies for SB3, copy i seeded ``seed + i`` at the first reset; arguments as for the environment.
 
-    ``scenario`` may be a list, over which the copies are spread.
+    ``scenario`` may be a list, over which the copies are spread evenly (copy i takes number i mod length).
     """
     spread: str | Sequence[Any] = scenario
     env = PrfaaSVecEnv(PrfaaSVectorEnv(n_envs, scenario=spread, autoreset_mode=AutoresetMode.SAME_STEP, **arguments))
