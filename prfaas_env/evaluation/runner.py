@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.result import RunResult
 from prfaas_env.workload.traces.trace import TraceWarning
 
-__all__ = ["Cell", "plan_cells", "run_cell", "run_cells"]
+__all__ = ["Cell", "plan_cells", "run_cell", "run_cells", "worker_pool"]
 
 TTFT_QUANTILES = 400
 
@@ -85,13 +86,20 @@ def run_cells(cells: Sequence[Cell], workers: int = 1) -> Iterator[CellResult]:
     if workers == 1 or len(cells) < 2:
         yield from map(run_cell, cells)
         return
-    before = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(cells)), context, initializer=_follow_parent)
-    try:
+    with worker_pool(min(workers, len(cells))) as pool:
         futures = [pool.submit(run_cell, cell) for cell in cells]
         for future in as_completed(futures):
             yield future.result()
+
+
+@contextmanager
+def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Spawned processes that run episodes. An error inside the block, or Ctrl-C, ends them at once."""
+    before = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, context, initializer=_follow_parent)
+    try:
+        yield pool
     except BaseException:
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()
