@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prfaas_env.config import ConfigError, from_mapping, nearest
+from prfaas_env.study import Study, read_study
 
 if TYPE_CHECKING:
     from prfaas_env.scenario import Scenario
 
     from .base import Policy
 
-__all__ = ["load_policy", "names"]
+__all__ = ["load_policy", "names", "policy_class", "tuning_study"]
 
 _SCRIPTED = {
     "static": ("static", "Static"),
@@ -23,6 +25,7 @@ _SCRIPTED = {
     "dual-timescale": ("dual_timescale", "DualTimescale"),
     "least-completion": ("least_completion", "LeastCompletion"),
 }
+_TUNED = Path(__file__).resolve().parent / "tuned"
 _LEARNED = Path(__file__).resolve().parent / "pretrained" / "residual" / "model.zip"
 
 
@@ -31,17 +34,50 @@ def names() -> list[str]:
     return [*_SCRIPTED, "learned"]
 
 
-def load_policy(name_or_path: str | Path, scenario: Scenario, **parameters: Any) -> Policy:
+def policy_class(name: str) -> type[Any]:
+    """The class of a scripted policy, which says what its parameters are and which of them may be tuned.
+
+    Raises :class:`ConfigError` on a name that no scripted policy bears.
+    """
+    if name not in _SCRIPTED:
+        raise ConfigError(f"unknown scripted policy {name!r}{nearest(name, _SCRIPTED)}")
+    module, cls = _SCRIPTED[name]
+    found: type[Any] = getattr(import_module(f".{module}", __name__), cls)
+    return found
+
+
+def tuning_study(name: str) -> Study | None:
+    """The shipped study that tuned a policy's parameters; ``None`` where there is none.
+
+    Raises :class:`ConfigError` if its file is no study of this policy.
+    """
+    return _read_study(_TUNED / f"{name}.yaml", name) if name in _SCRIPTED else None
+
+
+@cache
+def _read_study(path: Path, name: str) -> Study | None:
+    if not path.is_file():
+        return None
+    study = read_study(path)
+    if study.policy != name:
+        raise ConfigError(f"{path}: policy: expected {name!r}, got {study.policy!r}")
+    from_mapping(policy_class(name).Parameters, study.values, f"{path}: values")
+    return study
+
+
+def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = True, **parameters: Any) -> Policy:
     """A policy by name, a trained model by the path of its ``.zip``, or one's own by that of its ``.py`` file.
 
-    ``parameters`` are those of the policy's record of parameters. Raises :class:`ConfigError` on an unknown name,
+    ``parameters`` are those of the policy's record of parameters. What is not given is as tuned (``agents/tuned/``), or
+    with ``tuned=False`` as published: the record's own defaults. Raises :class:`ConfigError` on an unknown name,
     file or parameter, with the nearest valid one.
     """
     name = str(name_or_path)
     if name in _SCRIPTED:
-        module, cls = _SCRIPTED[name]
-        policy = getattr(import_module(f".{module}", __name__), cls)
-        return policy(scenario, from_mapping(policy.Parameters, parameters, f"policy {name}: "))
+        policy = policy_class(name)
+        study = tuning_study(name) if tuned else None
+        values = {**(study.in_use if study else {}), **parameters}
+        return policy(scenario, from_mapping(policy.Parameters, values, f"policy {name}: "))
     is_path = name.endswith((".zip", ".py")) or "/" in name
     if not is_path and name != "learned":
         raise ConfigError(f"unknown policy {name!r}{nearest(name, names())}")

@@ -9,7 +9,6 @@ evaluation makes its environment accordingly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -18,20 +17,12 @@ from prfaas_env.deployment import Deployment
 from prfaas_env.environment.actions import ActionForm, ActionName, action_form
 from prfaas_env.environment.observation import decode
 from prfaas_env.scenario import Scenario
+from prfaas_env.study import Span
 
 __all__ = ["Observed", "Policy", "ScriptedPolicy", "Span"]
 
 Observed = dict[str, float]
 """An observation's components by name, in physical units."""
-
-
-@dataclass(frozen=True)
-class Span:
-    """Where a parameter is looked for when a policy is tuned, in its own unit; ``log``: evenly in its logarithm."""
-
-    low: float
-    high: float
-    log: bool = False
 
 
 class Policy(Protocol):

@@ -12,8 +12,9 @@ from prfaas_env.resources import own_path
 
 if TYPE_CHECKING:
     from prfaas_env.scenario import Scenario
+    from prfaas_env.study import Study
 
-__all__ = ["check_policy", "load_policy", "policy_names"]
+__all__ = ["check_policy", "load_policy", "policy_class", "policy_names", "tuning_study"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -34,13 +35,29 @@ def policy_names() -> list[str]:
     return list(_agents().names())
 
 
-def load_policy(name_or_path: str | Path, scenario: Scenario, **parameters: Any) -> Any:
+def policy_class(name: str) -> Any:
+    """The class of a scripted policy, with its record ``Parameters`` and the spans ``tunable``.
+
+    Raises :class:`ConfigError` on a name that no scripted policy bears.
+    """
+    return _agents().policy_class(name)
+
+
+def tuning_study(name: str) -> Study | None:
+    """The shipped study that tuned a policy's parameters; ``None`` where there is none. Raises :class:`ConfigError`."""
+    study: Study | None = _agents().tuning_study(name)
+    return study
+
+
+def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = True, **parameters: Any) -> Any:
     """A policy by name, or by the path of a trained model or of a Python file, for a scenario; see ``agents``.
+
+    Parameters that are not given are as tuned, or with ``tuned=False`` as published.
 
     Raises :class:`ConfigError` on an unknown name, file or parameter, and on what is no policy.
     """
     own_path(name_or_path)
-    return check_policy(_agents().load_policy(name_or_path, scenario, **parameters), str(name_or_path))
+    return check_policy(_agents().load_policy(name_or_path, scenario, tuned=tuned, **parameters), str(name_or_path))
 
 
 def check_policy(policy: Any, name: str) -> Any:

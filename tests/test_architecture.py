@@ -30,9 +30,10 @@ LAYERS = [
     ["prfaas_env.planning"],
     ["prfaas_env.simulator"],
     ["prfaas_env.environment"],
+    ["prfaas_env.study"],
     ["prfaas_env.policies", "agents"],
     ["prfaas_env.pages"],
-    ["prfaas_env.evaluation", "prfaas_env.training"],
+    ["prfaas_env.evaluation", "prfaas_env.training", "prfaas_env.tuning"],
     ["prfaas_env.describe"],
     ["prfaas_env.cli", "prfaas_env.__main__"],
 ]
@@ -46,6 +47,7 @@ ONLY_IN = {
     "stable_baselines3": ("prfaas_env.environment", "prfaas_env.training", "agents"),
     "torch": ("prfaas_env.training", "agents"),
     "plotly": ("prfaas_env.pages",),
+    "optuna": ("prfaas_env.tuning",),
 }
 
 MODULES = {
