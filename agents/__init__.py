@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from prfaas_env.config import ConfigError, from_mapping, nearest
 from prfaas_env.study import Study, read_study
 
+from .models import SUFFIXES, model_policy
+
 if TYPE_CHECKING:
     from prfaas_env.scenario import Scenario
 
@@ -26,7 +28,7 @@ _SCRIPTED = {
     "least-completion": ("least_completion", "LeastCompletion"),
 }
 _TUNED = Path(__file__).resolve().parent / "tuned"
-_LEARNED = Path(__file__).resolve().parent / "pretrained" / "residual" / "model.zip"
+_LEARNED = Path(__file__).resolve().parent / "pretrained" / "residual" / "model.npz"
 
 
 def names() -> list[str]:
@@ -66,7 +68,7 @@ def _read_study(path: Path, name: str) -> Study | None:
 
 
 def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = True, **parameters: Any) -> Policy:
-    """A policy by name, a trained model by the path of its ``.zip``, or one's own by that of its ``.py`` file.
+    """A policy by name, a model by the path of its ``.zip``, ``.npz`` or ``.onnx``, one's own by that of its ``.py``.
 
     ``parameters`` are those of the policy's record of parameters. What is not given is as tuned (``agents/tuned/``), or
     with ``tuned=False`` as published: the record's own defaults. Raises :class:`ConfigError` on an unknown name,
@@ -78,7 +80,7 @@ def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = T
         study = tuning_study(name) if tuned else None
         values = {**(study.in_use if study else {}), **parameters}
         return policy(scenario, from_mapping(policy.Parameters, values, f"policy {name}: "))
-    is_path = name.endswith((".zip", ".py")) or "/" in name
+    is_path = name.endswith((*SUFFIXES, ".py")) or "/" in name
     if not is_path and name != "learned":
         raise ConfigError(f"unknown policy {name!r}{nearest(name, names())}")
     if parameters:
@@ -92,6 +94,4 @@ def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = T
         raise ConfigError(
             "policy learned: no trained model is shipped with this version; name one by path/to/model.zip"
         )
-    from .trained import Trained
-
-    return Trained(Path(name).expanduser() if is_path else _LEARNED)
+    return model_policy(Path(name).expanduser() if is_path else _LEARNED, scenario)

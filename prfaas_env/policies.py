@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prfaas_env.scenario import Scenario
     from prfaas_env.study import Study
 
-__all__ = ["check_policy", "load_policy", "policy_class", "policy_names", "tuning_study"]
+__all__ = ["agents_module", "check_policy", "load_policy", "policy_class", "policy_names", "tuning_study"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -28,6 +28,11 @@ def _agents() -> ModuleType:
     if Path(module.__file__ or "").resolve().parent != beside:
         raise ConfigError(f"the package 'agents' at {module.__file__} hides this project's own at {beside}: rename it")
     return module
+
+
+def agents_module(name: str) -> ModuleType:
+    """A module of ``agents`` by its name there, wherever that package is."""
+    return import_module(f"{_agents().__name__}.{name}")
 
 
 def policy_names() -> list[str]:

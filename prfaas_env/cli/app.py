@@ -13,6 +13,7 @@ __all__ = ["main"]
 
 # Command → (module, its line in --help). Each module defines ``command``.
 COMMANDS = {
+    "export": ("prfaas_env.cli.exporting", "A trained model as ONNX or npz: acts without Stable-Baselines3."),
     "fetch": ("prfaas_env.cli.fetching", "Download a public trace at a pinned revision, checked."),
     "describe": ("prfaas_env.cli.describing", "Statistics and pictures of a scenario or a trace file."),
     "list": ("prfaas_env.cli.listing", "What can be named: deployments, profiles, scenarios, policies."),

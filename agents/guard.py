@@ -1,0 +1,86 @@
+"""Outside what it has met in training, a learned policy gives way to the scheduler that it corrects.
+
+A network says something about every observation, about those unlike any that it was trained on too. The card of a model
+names the range of each component in training; how far an observation lies outside, summed over the components, decides
+how much of the model's action is used::
+
+    trust = 1 within NEAR of the ranges, 0 from FAR on, linear between
+    action = scheduler + trust · (model − scheduler)
+
+Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, ± 30 s of price,
+and two instances.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prfaas_env.environment.actions import ActionForm, ActionName, action_form
+from prfaas_env.environment.observation import COMPONENTS, decode, encode
+from prfaas_env.scenario import Scenario
+from prfaas_env.simulator.control import Control
+
+from .base import Policy
+from .card import ModelCard
+
+__all__ = ["FAR", "MARGIN", "NEAR", "Guard"]
+
+MARGIN = 0.05
+"""How far beyond its range a component still is inside; all on the observation's own scale, 2 from end to end."""
+NEAR, FAR = 1.0, 2.0
+"""Distance, summed over components, up to which the model acts alone, and from which it no longer acts at all."""
+
+
+class Guard:
+    """A policy within the ranges of its card. It keeps nothing itself: the count travels in ``state``."""
+
+    def __init__(self, policy: Policy, card: ModelCard, scenario: Scenario) -> None:
+        """``policy`` is the model that ``card`` describes; the scenario's deployment bounds N_p."""
+        self.action_mode: ActionName = card.action
+        self._policy = policy
+        self._form: ActionForm = action_form(card.action, scenario.deployment)
+        bounds = [card.ranges.get(c.name, (c.low, c.high)) for c in COMPONENTS]
+        self._low, self._high = (encode(np.array(side, dtype=np.float64)) for side in zip(*bounds, strict=True))
+
+    def distance(self, observation: np.ndarray) -> np.ndarray:
+        """How far observations, (n, k), lie outside the ranges: float (n,), 0 inside."""
+        beyond = np.maximum(self._low - observation, observation - self._high) - MARGIN
+        distance: np.ndarray = np.maximum(beyond, 0.0).sum(axis=1)
+        return distance
+
+    def predict(
+        self,
+        observation: np.ndarray,
+        state: tuple[np.ndarray, ...] | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """As any policy's. ``state`` is one array (n,), the steps held back so far, then the model's own state."""
+        batch = np.atleast_2d(observation)
+        held_back = np.zeros(len(batch), dtype=np.int64) if state is None else state[0]
+        if episode_start is not None:
+            held_back = np.where(episode_start, 0, held_back)
+        action, inner = self._policy.predict(observation, (state or ())[1:] or None, episode_start, deterministic)
+        trust = np.clip((FAR - self.distance(batch)) / (FAR - NEAR), 0.0, 1.0)
+        outside = trust < 1.0
+        if outside.any():
+            blended = np.atleast_2d(action).copy()
+            scheduler = np.stack([self._scheduler(row) for row in batch[outside]])
+            weight = trust[outside, None].astype(np.float32)
+            blended[outside] = scheduler + weight * (np.clip(blended[outside], -1.0, 1.0) - scheduler)
+            action = blended if np.ndim(observation) == 2 else blended[0]
+        return action, (held_back + outside, *(inner or ()))
+
+    def _scheduler(self, observation: np.ndarray) -> np.ndarray:
+        """The scheduler's own action, float32 (2,): zero, or (t*, N_p*) of the window where zero is no scheduler."""
+        if self.action_mode != "absolute":
+            return np.zeros(2, dtype=np.float32)
+        observed = decode(observation)
+        advised = Control(round(observed["advised_prefill"]), observed["advised_threshold"])
+        return self._form.encode(advised, advised.threshold_tokens, advised.n_prefill)
+
+    def held_back_steps(self, state: Any) -> int:
+        """In how many steps of one episode the model did not act alone, from the state after the last one."""
+        return int(state[0][0]) if state is not None else 0
