@@ -11,6 +11,7 @@ from typing import Any, get_args, get_type_hints
 
 from prfaas_env.config import Record, describe, to_mapping
 from prfaas_env.deployment import Deployment, Link, LocalCluster, PrefixCache, RemoteCluster
+from prfaas_env.profile_files import DerivedPrefill, Scale
 from prfaas_env.profiles import DecodeTable, KvSize, PrefillTable, Profile, Provenance
 from prfaas_env.simulator.log import REJECT_REASONS, REQUEST_COLUMNS, STATUSES
 from prfaas_env.simulator.signals import SIGNALS
@@ -37,7 +38,7 @@ UNITS = {
 FILES = f"""\
 # Hardware and deployment files
 
-<!-- Written by `{COMMAND}` from the records of prfaas_env/profiles.py and prfaas_env/deployment.py. -->
+<!-- Written by `{COMMAND}` from the records of prfaas_env/profiles.py, profile_files.py and deployment.py. -->
 
 A *profile* is one model on one instance type; the shipped ones are in [`hardware_profiles/`](../hardware_profiles). A
 *deployment* says how many instances of which profile stand where, and what line joins them; the shipped ones are in
@@ -54,7 +55,24 @@ link:
 ```
 
 Its path is then a deployment wherever one is named: `python -m prfaas_env plan --deployment mine.yaml`, and
-`deployment: mine.yaml` in a [scenario](scenarios.md). Unknown keys, values out of range and missing keys are refused in
+`deployment: mine.yaml` in a [scenario](scenarios.md).
+
+A profile, too, can start from another. It must then say where the figures that it changes come from, and it may derive
+them: `architecture` names a geometry of [attention.py](../prfaas_env/attention.py), from which `kv` follows;
+`linear_per_full` divides its layers anew, n linear ones to one of full attention (what is assumed of prefill time then:
+[models](models.md)); and `prefill` may change the times of the other profile:
+
+```yaml
+extends: hybrid-1t-8xh200
+architecture: hybrid-1t
+linear_per_full: 7
+prefill: {{less_s: 0.28}}
+provenance:
+  kv: {{source: "geometry of hybrid-1t", how: derived, date: "2026-04"}}
+  prefill: {{source: "hybrid-1t-8xh200 without its constant", how: assumed, date: "2026-04"}}
+```
+
+Unknown keys, values out of range and missing keys are refused in
 one line. MiB and GiB are binary (2^20, 2^30 bytes), Gbps and GB decimal (10^9).
 """
 
@@ -64,6 +82,8 @@ def files_page() -> str:
     profile: list[tuple[str, type[Record]]] = [
         ("A profile", Profile),
         ("`prefill` of a profile", PrefillTable),
+        ("`prefill` of a profile that derives it", DerivedPrefill),
+        ("`scale` of a derived `prefill`", Scale),
         ("`kv` of a profile", KvSize),
         ("`decode` of a profile", DecodeTable),
         ("Each entry of `provenance`", Provenance),

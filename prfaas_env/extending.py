@@ -49,4 +49,8 @@ class FileKind:
             base = locate(self.kind, own if own.is_file() else str(plain["extends"]))
         except ConfigError as error:
             raise ConfigError(f"{where}extends: {error}") from None
-        return self.merged(self.read(base, trail), {key: value for key, value in plain.items() if key != "extends"})
+        below = self.read(base, trail)
+        try:
+            return self.merged(below, {key: value for key, value in plain.items() if key != "extends"})
+        except ConfigError as error:
+            raise ConfigError(f"{where}{error}") from None

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from prfaas_env.config import ConfigError, Range, Record, from_mapping, read_yaml
+from prfaas_env.config import ConfigError, Range, Record
 from prfaas_env.resources import locate
 
 __all__ = ["DecodeTable", "KvSize", "PrefillTable", "Profile", "Provenance", "load_profile"]
@@ -190,5 +190,6 @@ class Profile(Record):
 
 def load_profile(name_or_path: str | Path) -> Profile:
     """A shipped profile by name, or one's own by path. Raises :class:`ConfigError`."""
-    path = locate("hardware_profiles", name_or_path)
-    return from_mapping(Profile, read_yaml(path), f"{path}: ")
+    from prfaas_env.profile_files import read_profile  # which builds on the records above
+
+    return read_profile(locate("hardware_profiles", name_or_path))

@@ -18,7 +18,10 @@ LAYERS = [
         "prfaas_env.extending",
         "prfaas_env.seeds",
         "prfaas_env.processes",
+        "prfaas_env.parallel",
         "prfaas_env.profiles",
+        "prfaas_env.attention",
+        "prfaas_env.profile_files",
         "prfaas_env.deployment",
     ],
     # What is said to an engine and heard from it: plain data, which the closed form and scenarios share.
@@ -47,6 +50,7 @@ ONLY_IN = {
     "stable_baselines3": ("prfaas_env.environment", "prfaas_env.training", "agents"),
     "torch": ("prfaas_env.training", "agents"),
     "plotly": ("prfaas_env.pages",),
+    "ray": ("prfaas_env.parallel.cluster",),
     "optuna": ("prfaas_env.tuning",),
 }
 

@@ -11,6 +11,7 @@ import pytest
 
 from docs.reference_pages import COMMAND, FOLDER, PAGES
 from prfaas_env.deployment import load_deployment
+from prfaas_env.profiles import load_profile
 from prfaas_env.resources import folder
 
 
@@ -27,13 +28,22 @@ def test_every_row_has_a_meaning(name: str) -> None:
 
 
 def test_the_deployment_that_the_page_shows_is_one(tmp_path: Path) -> None:
-    (shown,) = re.findall(r"```yaml\n(.*?)```", PAGES["files.md"](), flags=re.DOTALL)
+    shown, _ = re.findall(r"```yaml\n(.*?)```", PAGES["files.md"](), flags=re.DOTALL)
     (tmp_path / "mine.yaml").write_text(shown, encoding="utf-8")
     shutil.copy(folder("hardware_profiles") / "hybrid-1t-8xh20.yaml", tmp_path / "my-h20.yaml")
     mine = load_deployment(tmp_path / "mine.yaml")
     assert (mine.name, mine.local.prefill) == ("mine", 3)
     assert mine.link is not None
     assert mine.link.capacity_gbps == 25.0
+
+
+def test_the_profile_that_the_page_shows_is_one(tmp_path: Path) -> None:
+    _, shown = re.findall(r"```yaml\n(.*?)```", PAGES["files.md"](), flags=re.DOTALL)
+    (tmp_path / "mine.yaml").write_text(shown, encoding="utf-8")
+    mine, base = load_profile(tmp_path / "mine.yaml"), load_profile("hybrid-1t-8xh200")
+    assert mine.name == "mine"
+    assert mine.kv.bytes_per_token == 8 / 15 * base.kv.bytes_per_token
+    assert float(mine.prefill.time_s(1024)) == pytest.approx(float(base.prefill.time_s(1024)) - 0.28, abs=1e-3)
 
 
 def test_the_columns_that_the_page_reads_are_there() -> None:
