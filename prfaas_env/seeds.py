@@ -1,7 +1,8 @@
 """Which seeds are for what: three ranges that cannot meet, so that no figure is measured on what was trained on.
 
 An episode is settled by its seed alone (``Scenario.draw``). ``evaluate.py`` counts up from 0, the best model of a run
-is chosen on seeds from 500,000, and training starts at 1,000,000 with no end.
+is chosen on seeds from 500,000, and training starts at 1,000,000 with no end. A policy is tuned on training's seeds,
+and what came of it is validated on those from 540,000.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ __all__ = [
     "check_evaluation_seeds",
     "split_of",
     "training_seed",
+    "tuning_seeds",
+    "tuning_validation_seeds",
     "validation_seeds",
 ]
 
 FIRST_VALIDATION_SEED = 500_000
+FIRST_TUNING_VALIDATION_SEED = FIRST_VALIDATION_SEED + 40_000
 FIRST_TRAINING_SEED = 1_000_000
 RUN_STRIDE = 10**10
 """Distance between the seeds of two runs: more than the steps that any run takes."""
@@ -47,6 +51,16 @@ def validation_seeds(count: int) -> range:
     if seeds.stop > FIRST_TRAINING_SEED:
         raise ConfigError(f"validation_seeds: expected at most {FIRST_TRAINING_SEED - FIRST_VALIDATION_SEED}")
     return seeds
+
+
+def tuning_seeds(count: int) -> range:
+    """The seeds on which the settings of a policy are tried."""
+    return range(FIRST_TRAINING_SEED, FIRST_TRAINING_SEED + count)
+
+
+def tuning_validation_seeds(count: int) -> range:
+    """The seeds on which the best settings found are held against the defaults."""
+    return range(FIRST_TUNING_VALIDATION_SEED, FIRST_TUNING_VALIDATION_SEED + count)
 
 
 def check_evaluation_seeds(seeds: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
 """A tuning study as a file: what was searched over which spans, at what budget, and what came of it.
 
-``prfaas_env.tuning`` writes them, and policies take their tuned values from those in ``agents/tuned/``. Beside each lies
-a table of all trials, of the same name (``.csv``).
+``prfaas_env.tuning`` writes them, and policies take their tuned values from those in ``agents/tuned/``. Beside each
+lies a table of all trials, of the same name (``.csv``).
 """
 
 from __future__ import annotations
@@ -83,6 +83,12 @@ class Study(Record):
     def episodes(self) -> int:
         """The budget, validation not counted."""
         return self.trials * len(self.scenarios) * self.seeds
+
+    @property
+    def budget(self) -> str:
+        """The budget in words."""
+        parts = f"{self.trials} trials × {len(self.scenarios)} scenarios × {self.seeds} seeds"
+        return f"{parts} = {self.episodes:,} episodes"
 
     @property
     def in_use(self) -> Mapping[str, Number]:
