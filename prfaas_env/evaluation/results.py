@@ -6,7 +6,8 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,19 @@ class Evaluation:
 
     @property
     def notes(self) -> list[str]:
-        """What scenarios and runs warned of, each line once."""
-        return list(dict.fromkeys([*self.remarks, *(line for cell in self.cells for line in cell.notes)]))
+        """What scenarios and runs warned of, each line once, and where models gave way to their schedulers."""
+        warned = (line for cell in self.cells for line in cell.notes)
+        return list(dict.fromkeys([*self.remarks, *warned, *self._held_back()]))
+
+    def _held_back(self) -> Iterator[str]:
+        shares: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for row in self.rows:
+            shares[row["policy"], row["scenario"]].append(row.get("held_back_share", 0.0))
+        for policy in self.policies:
+            means = {scenario: np.mean(of) for (who, scenario), of in shares.items() if who == policy and any(of)}
+            if means:
+                where = ", ".join(f"{mean:.1%} of the steps on {scenario}" for scenario, mean in means.items())
+                yield f"policy {policy}: gave way to the scheduler it corrects, outside its training ranges: {where}"
 
     @property
     def rows(self) -> list[Mapping[str, Any]]:

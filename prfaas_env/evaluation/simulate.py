@@ -29,11 +29,13 @@ def simulate(scenario: Scenario | str | Path, policy: Any, seed: int = 0, engine
     """Run a policy over an episode, then drain the system: every arrival is in the result.
 
     - ``scenario``: a record, a shipped name or a path to a YAML file.
-    - ``policy``: a shipped name, a path to ``model.zip`` or to a Python file, or an object with Stable-Baselines3's
+    - ``policy``: a shipped name, a path to a model or to a Python file, or an object with Stable-Baselines3's
       ``predict`` and an attribute ``action_mode``, which says what form its actions have.
     - ``seed``: ≥ 0; settles requests and link, which are then the same for every policy.
 
     Actions outside [-1, 1] are clipped, with one :class:`ActionWarning`; ``meta["clipped_actions"]`` counts them.
+    Of a policy with a method ``held_back_steps(state)``, as a model with training ranges has, the summary also holds
+    ``held_back_share``: in which share of the steps it gave way to its scheduler.
     Raises :class:`ConfigError` on a name that nothing bears, a negative seed or an object that is no policy, and
     ``ValueError`` on an action that is not two finite numbers.
     """
@@ -52,9 +54,12 @@ def simulate(scenario: Scenario | str | Path, policy: Any, seed: int = 0, engine
     if clipped:
         warnings.warn(f"policy {name}: actions outside [-1, 1] were clipped", ActionWarning, stacklevel=2)
     requests, steps = loop.finish(), as_timeline(loop.timeline)
+    summary = summarise(requests, steps, scenario.deployment, scenario.objectives, scenario.horizon_s)
+    if held_back_steps := getattr(acting, "held_back_steps", None):
+        summary["held_back_share"] = held_back_steps(state) / len(steps)
     return RunResult(
         requests=requests,
-        summary=summarise(requests, steps, scenario.deployment, scenario.objectives, scenario.horizon_s),
+        summary=summary,
         timeline=steps,
         meta={
             "policy": name,

@@ -35,7 +35,7 @@ def verdict(board: Standings) -> list[str]:
 
 def is_learned(policy: str) -> bool:
     """The shipped model, or one of the user's own by its path."""
-    return policy == "learned" or policy.endswith(".zip")
+    return policy == "learned" or policy.endswith((".zip", ".npz", ".onnx"))
 
 
 def _leader(board: Standings, contenders: Sequence[Standing]) -> str:

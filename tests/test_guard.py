@@ -1,0 +1,175 @@
+"""Outside what it was trained on a model gives way to its scheduler, and the figures say how often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents.card import ModelCard
+from agents.guard import FAR, MARGIN, NEAR, Guard
+from agents.portable import Portable
+from prfaas_env.config import ConfigError
+from prfaas_env.environment.observation import COMPONENTS, decode, encode, layout_hash
+from prfaas_env.evaluation.evaluation import evaluate
+from prfaas_env.evaluation.simulate import simulate
+from prfaas_env.scenario import Scenario, load_scenario
+from prfaas_env.training.ranges import Seen
+
+WIDTH = len(COMPONENTS)
+LINK = [c.name for c in COMPONENTS].index("link_utilisation")
+BACKLOG = [c.name for c in COMPONENTS].index("link_backlog")
+IDLE = {"link_utilisation": (0.0, 0.0), "link_backlog": (0.0, 0.0)}
+"""A range of two components on the scale's lower end."""
+
+
+class Constant:
+    """A model that always says the same; the state it hands on counts its steps."""
+
+    action_mode: Any = "residual"
+
+    def predict(self, observation: np.ndarray, state: Any = None, *_: Any) -> tuple[np.ndarray, Any]:
+        counted = (np.zeros(len(np.atleast_2d(observation))) if state is None else state[0]) + 1
+        action = np.array([0.8, -3.0], dtype=np.float32)
+        return np.tile(action, (len(observation), 1)) if np.ndim(observation) == 2 else action, (counted,)
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return load_scenario("paper-stationary-80").with_overrides(horizon_s=300.0)
+
+
+def card(action: Any = "residual", **ranges: tuple[float, ...]) -> ModelCard:
+    return ModelCard("PPO", action, layout_hash(), ranges=ranges)
+
+
+def beyond(*distances: float, component: int = LINK) -> np.ndarray:
+    """Observations in range but for one component, which lies so far above its range and the margin."""
+    rows = np.full((len(distances), WIDTH), -1.0, dtype=np.float32)
+    rows[:, component] += np.array(distances, dtype=np.float32) + MARGIN
+    return rows
+
+
+def test_the_action_fades_from_the_model_s_to_the_scheduler_s(scenario: Scenario) -> None:
+    guard = Guard(Constant(), card(**IDLE), scenario)
+    middle = (NEAR + FAR) / 2
+    actions, state = guard.predict(beyond(0.0, NEAR - 0.01, middle, 1.94))
+    np.testing.assert_array_equal(
+        actions[:2], np.array([[0.8, -3.0]] * 2, dtype=np.float32)
+    )  # the model's own, to the last digit
+    np.testing.assert_allclose(actions[2], [0.4, -0.5], rtol=1e-5)  # half of what is left of it in [−1, 1]
+    np.testing.assert_allclose(actions[3], [0.8 * 0.06, -0.06], rtol=1e-3)
+    assert actions.dtype == np.float32
+    np.testing.assert_array_equal(state[0], [0, 0, 1, 1])
+    both = beyond(1.5)
+    both[0, BACKLOG] = 0.0
+    np.testing.assert_array_equal(guard.predict(both)[0], [[0.0, 0.0]])  # distances add up
+
+
+def test_components_without_a_range_are_free(scenario: Scenario) -> None:
+    guard = Guard(Constant(), card(**IDLE), scenario)
+    rows = np.ones((1, WIDTH), dtype=np.float32)
+    rows[:, [LINK, BACKLOG]] = -1.0
+    assert guard.distance(rows) == 0.0
+
+
+def test_a_batch_acts_as_its_rows_do_and_forgets_at_the_start_of_an_episode(scenario: Scenario) -> None:
+    guard = Guard(Constant(), card(**IDLE), scenario)
+    before = repr(vars(guard))
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (8, 3, WIDTH)).astype(np.float32)
+    starts = rng.random((8, 3)) < 0.3
+    state, states = None, [None] * 3
+    for observations, start in zip(rows, starts, strict=True):
+        together, state = guard.predict(observations, state, start)
+        each = [guard.predict(observations[i], states[i], start[i : i + 1]) for i in range(3)]
+        np.testing.assert_array_equal(together, [action for action, _ in each])
+        states = [one for _, one in each]
+        np.testing.assert_array_equal(state[0], [one[0][0] for one in states])
+    np.testing.assert_array_equal(state[1], [8, 8, 8])  # the model's own state has travelled with it
+    assert state[0].max() < 8
+    assert repr(vars(guard)) == before
+
+
+@pytest.mark.parametrize("action", ["residual", "absolute", "price"])
+def test_far_outside_every_form_is_its_scheduler(scenario: Scenario, action: Any) -> None:
+    """Step for step the requests go as under the scripted policy, and the summary says that it was so throughout."""
+    model = Constant()
+    model.action_mode = action
+    elsewhere = card(action, local_instances=(1e5, 1e5), remote_instances=(1e5, 1e5))
+    found = simulate(scenario, Guard(model, elsewhere, scenario), 3)
+    known = simulate(scenario, "least-completion" if action == "price" else "windowed-closed-form", 3)
+    assert found.summary["held_back_share"] == 1.0
+    assert "held_back_share" not in known.summary
+    np.testing.assert_array_equal(found.timeline["prefill_nodes"], known.timeline["prefill_nodes"])
+    assert found.summary["ttft_mean_s"] == pytest.approx(known.summary["ttft_mean_s"], rel=1e-6)
+
+
+def test_the_shipped_model_is_free_where_it_was_trained_and_held_back_on_another_link(scenario: Scenario) -> None:
+    assert simulate("drift-mix", "learned", 510_000).summary["held_back_share"] == 0.0
+    assert simulate("dense-model", "learned", 510_000).summary["held_back_share"] > 0.5
+
+
+def test_the_leaderboard_says_how_often(tmp_path: Path) -> None:
+    for name in ("dense-model", "paper-stationary-80"):
+        (tmp_path / f"{name}.yaml").write_text(f"{{name: short-{name}, extends: {name}, horizon_s: 300}}")
+    paths = [str(path) for path in sorted(tmp_path.glob("*.yaml"))]
+    evaluation = evaluate(["learned", "static"], paths, range(510_000, 510_002), tmp_path / "out", engine="compiled")
+    held_back = [r["held_back_share"] for r in evaluation.rows if r["policy"] == "learned" and "dense" in r["scenario"]]
+    share = np.mean(held_back)
+    (note,) = evaluation.notes
+    assert note.startswith("policy learned: gave way to the scheduler it corrects, outside its training ranges: ")
+    assert note.endswith(f": {share:.1%} of the steps on short-dense-model")
+    assert f"**Note**: {note}" in (tmp_path / "out" / "leaderboard.md").read_text(encoding="utf-8")
+
+
+# --- ranges -----------------------------------------------------------------------------------------------------------
+
+
+def test_ranges_leave_out_a_thousandth_at_each_end_and_no_more() -> None:
+    rng = np.random.default_rng(0)
+    middle = np.array([(c.low + c.high) / 2 for c in COMPONENTS])
+    rows = np.tile(encode(middle), (20_000, 1))
+    rows[:, LINK] = rng.uniform(-0.6, 0.4, len(rows))  # linear from 0 to 1
+    rows[rng.choice(len(rows), 10, replace=False), LINK] = 1.0  # one in two thousand
+    seen = Seen()
+    assert seen.ranges() == {}
+    for part in np.array_split(rows, 7):
+        seen.add(part)
+    ranges = seen.ranges()
+    assert set(ranges) == {c.name for c in COMPONENTS}
+    low, high = ranges["link_utilisation"]
+    assert low == pytest.approx(0.2, abs=0.003)
+    assert high == pytest.approx(0.7, abs=0.003)
+    del ranges["link_utilisation"]
+    same = decode(encode(middle))
+    for name, (least, greatest) in ranges.items():  # of what never moved: a bin of the scale, rounded
+        assert least <= same[name] * (1 + 1e-3) + 1e-3
+        assert greatest >= same[name] * (1 - 1e-3) - 1e-3
+
+
+@pytest.mark.parametrize(
+    ("ranges", "message"),
+    [
+        ({"link_utilization": (0, 1)}, "no component is called 'link_utilization'; did you mean 'link_utilisation'"),
+        ({"load": (1, 0)}, r"ranges.load: expected \[least, greatest\], got \[1.0, 0.0\]"),
+        ({"load": (1,)}, r"ranges.load: expected \[least, greatest\]"),
+    ],
+)
+def test_a_card_with_other_ranges_is_refused(ranges: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        card(**ranges)
+
+
+def test_a_card_without_ranges_leaves_the_model_alone(scenario: Scenario, tmp_path: Path) -> None:
+    from agents.portable import Network
+    from prfaas_env.policies import load_policy
+
+    shipped = Path(__file__).resolve().parent.parent / "agents" / "pretrained" / "residual" / "model.npz"
+    network, own = Network.load(shipped)
+    network.save(tmp_path / "free.npz", replace(own, ranges={}))
+    assert isinstance(load_policy(shipped, scenario), Guard)
+    assert isinstance(load_policy(tmp_path / "free.npz", scenario), Portable)
