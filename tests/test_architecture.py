@@ -38,6 +38,7 @@ LAYERS = [
     ["prfaas_env.pages"],
     ["prfaas_env.evaluation", "prfaas_env.training", "prfaas_env.tuning"],
     ["prfaas_env.describe"],
+    ["prfaas_env.planner"],
     ["prfaas_env.cli", "prfaas_env.__main__"],
 ]
 RANK = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}

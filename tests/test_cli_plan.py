@@ -31,6 +31,8 @@ class Ended(NamedTuple):
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
     def ended(*arguments: str) -> Ended:
+        if arguments[:1] == ("plan",):
+            arguments = (*arguments, "--no-simulation")  # what it adds is tested in test_planner.py
         with pytest.raises(SystemExit) as exit_:
             run(main, arguments)
         said = capsys.readouterr()
@@ -353,7 +355,9 @@ def test_the_module_runs_as_a_process_and_survives_a_closed_pipe() -> None:
     bad = subprocess.run([*python, "plan", "-d", "prfas-pd"], capture_output=True, text=True, timeout=60, check=False)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == "error: unknown deployment 'prfas-pd'; did you mean 'prfaas-pd'?\n"
-    with subprocess.Popen([*python, "plan", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as piped:
+    with subprocess.Popen(
+        [*python, "plan", "--json", "--no-simulation"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as piped:
         assert piped.stdout is not None
         assert piped.stderr is not None
         piped.stdout.close()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,12 +13,18 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from prfaas_env.cli.plan_tables import tables
+from prfaas_env.config import ConfigError
 from prfaas_env.deployment import Deployment
-from prfaas_env.planning import DEFAULT_DEPLOYMENT, DEFAULT_WORKLOAD, planned
-from prfaas_env.scenario import Scenario
-from prfaas_env.theory.plan import Form, HasLengths, HasNominal, Plan, plan, sweep_splits, sweep_thresholds
+from prfaas_env.planner.inputs import Question, question
+from prfaas_env.planner.loaded import SEEDS
+from prfaas_env.planner.report import Report, report
+from prfaas_env.planning import DEFAULT_DEPLOYMENT, DEFAULT_WORKLOAD
+from prfaas_env.theory.plan import Form, HasLengths, HasNominal, Plan, sweep_splits, sweep_thresholds
 
 __all__ = ["command"]
+
+DEFAULT_OUT = Path("results/plan")
 
 
 @click.command(name="plan")
@@ -27,9 +36,28 @@ __all__ = ["command"]
 @click.option(
     "--workload",
     "-w",
-    default=DEFAULT_WORKLOAD,
-    show_default=True,
-    help="Shipped scenario, scenario file, or a file with the laws `lengths` and `output_tokens`.",
+    help="Shipped scenario, scenario file, or a file with the laws `lengths` and `output_tokens`.  "
+    f"[default: {DEFAULT_WORKLOAD}]",
+)
+@click.option(
+    "--profile",
+    "profiles",
+    multiple=True,
+    metavar="remote|local=NAME_OR_FILE",
+    help="Hardware profile of a cluster in place of the deployment's; both clusters must serve one model.",
+)
+@click.option("--trace", metavar="FILE", help="Uncached input lengths and outputs of a trace file, as the workload.")
+@click.option(
+    "--columns",
+    metavar="arrival=NAME,input=NAME,output=NAME",
+    help="What holds what in a trace file of no published format, as for `describe`.",
+)
+@click.option("--link-gbps", type=float, metavar="GBPS", help="Capacity of the link in place of the deployment's.")
+@click.option(
+    "--prices",
+    multiple=True,
+    metavar="FILE|KEY=USD,…",
+    help="Prices: an instance type (8xH20), `remote` or `local` per hour of an instance, `egress` per GB.",
 )
 @click.option("--n-prefill", type=int, help="Fix N_p instead of searching it.")
 @click.option("--threshold", type=float, metavar="TOKENS", help="Fix t instead of searching it.")
@@ -40,37 +68,94 @@ __all__ = ["command"]
     show_default=True,
     help="Stage times as E[T(L)|...], which gives the paper's figures, or T(E[L|...]), as its equations are written.",
 )
+@click.option("--slo-ttft", type=float, metavar="SECONDS", help="Find the rate up to which P90 of TTFT is within it.")
+@click.option("--simulation/--no-simulation", default=True, show_default=True, help="Simulate TTFT under load.")
+@click.option("--seeds", type=click.IntRange(2, 100), default=SEEDS, show_default=True, help="Runs at each load.")
 @click.option("--curves", is_flag=True, help="Also the rate against N_p and against t (the paper's Fig. 5).")
+@click.option("--sweep", is_flag=True, help="Write a page of curves: t × N_p, link, P(L > t), prices; and plan.json.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=DEFAULT_OUT, show_default=True, help="Folder of --sweep."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    deployment: str | None,
-    workload: str,
-    n_prefill: int | None,
+    profiles: tuple[str, ...],
+    prices: tuple[str, ...],
     threshold: float | None,
-    form: Form,
+    slo_ttft: float | None,
+    simulation: bool,
+    seeds: int,
     curves: bool,
+    sweep: bool,
+    out: Path,
     as_json: bool,
+    **asked_by: Any,
 ) -> None:
-    """Closed-form optimum of a deployment: threshold t, split N_p/N_d, stage throughputs, unloaded TTFT.
+    """Which threshold t and split N_p/N_d, what limits them, TTFT under load, cost, and is crossing worth it.
 
     Table 6 of the paper is `plan` on prfaas-pd, homogeneous-pd and naive-heterogeneous-pd.
     """
-    place, traffic = planned(deployment, workload)
-    found = plan(place, traffic, form=form, n_prefill=n_prefill, threshold_tokens=threshold)
-    swept = _curves(place, traffic, form, found) if curves else {}
+    if slo_ttft is not None and not simulation:
+        raise ConfigError("--slo-ttft: expected without --no-simulation: the rate that meets it is simulated")
+    if sweep:
+        _check_out(out)
+    with Console(stderr=True).status("Planning …") as status:
+        asked = question(profiles=profiles, prices=prices, threshold_tokens=threshold, **asked_by)
+        found = report(asked, simulated=simulation, seeds=seeds, slo_ttft_s=slo_ttft, progress=status.update)
+        swept = _curves(asked.deployment, asked.workload, asked.form, asked.plan) if curves else {}
+        named = {
+            "deployment": asked.deployment.name,
+            "workload": asked.workload_name,
+            "form": asked.form,
+            "binding_stage": asked.plan.binding_stage,
+        }
+        plain = asked.plan.as_mapping() | named | swept | found.as_mapping()
+        if sweep:
+            status.update("Drawing curves …")
+            plain["sweep"] = _write_sweep(found, plain, out)
     if as_json:
-        named = {"deployment": place.name, "workload": workload, "form": form, "binding_stage": found.binding_stage}
-        click.echo(json.dumps(found.as_mapping() | named | swept, indent=2, allow_nan=False))
+        click.echo(json.dumps(plain, indent=2, allow_nan=False))
         return
-    console = Console()
+    _print(asked, found, swept, Console(), own_deployment=asked_by["deployment"] is None)
+    if sweep:
+        click.echo(f"\nwritten: {out / 'plan.html'}, {out / 'plan.json'}")
+
+
+def _check_out(out: Path) -> None:
+    from prfaas_env.evaluation.results import prepare_folder
+
+    if find_spec("plotly") is None:
+        raise ConfigError("--sweep: plotly is not installed (extra 'report')")
+    prepare_folder(out, ("plan.html", "plan.json"))
+
+
+def _write_sweep(found: Report, plain: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Page and numbers; returns the curves as plain data."""
+    from prfaas_env.evaluation.results import write_atomically
+    from prfaas_env.planner.page import to_html
+    from prfaas_env.planner.sweep import sweep
+
+    curves = sweep(found.asked)
+    write_atomically(out / "plan.html", to_html(found, curves))
+    content = plain | {"sweep": asdict(curves)}
+    write_atomically(out / "plan.json", json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    return asdict(curves)
+
+
+def _print(
+    asked: Question, found: Report, swept: dict[str, list[dict[str, Any]]], console: Console, *, own_deployment: bool
+) -> None:
+    place, workload = asked.deployment, asked.workload_name
     on = f"[bold]{place.name}[/bold] on [bold]{workload}[/bold]"
-    if deployment is None and isinstance(traffic, Scenario):
+    if own_deployment and asked.of_scenario:
         on = f"[bold]{workload}[/bold] on its own deployment [bold]{place.name}[/bold]"
-    console.print(f"{on} ({form} form)\n", soft_wrap=True)
-    console.print(_stages(place, found))
-    console.print(_figures(place, found))
+    console.print(f"{on} ({asked.form} form)\n", soft_wrap=True)
+    console.print(_stages(place, asked.plan))
+    console.print(_figures(place, asked.plan))
     for title, rows in swept.items():
         console.print(_sweep(title.replace("_", " "), rows))
+    for part in tables(found):
+        console.print()
+        console.print(part, highlight=False)
 
 
 def _curves(
