@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from docs.model_pages import COMMAND, FOLDER, PAGES
 from prfaas_env.attention import ARCHITECTURES, Architecture, GroupedQuery, Layers, Window, architecture
 from prfaas_env.config import ConfigError
 from prfaas_env.profile_files import quadratic_s, with_ratio
@@ -39,6 +40,11 @@ KV_BYTES = {
 }
 
 DERIVED = sorted(name for name in names("hardware_profiles") if not name.startswith("hybrid-1t"))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_and_pictures_are_up_to_date(name: str) -> None:
+    assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name](), f"run `{COMMAND}`"
 
 
 @pytest.mark.parametrize("model", KV_BYTES)
