@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from pathlib import Path
 
 import click
@@ -38,6 +37,8 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Output folder.")
 @click.option("--seed-start", default=0, show_default=True, type=click.IntRange(min=0), help="The first seed.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="K", help="Processes; one a core if not given.")
+@click.option("--cluster", metavar="RAY", help="Run on Ray instead: ray, or ray://host:port (extra 'cluster').")
+@click.option("--fresh", is_flag=True, help="Run everything, also what DIR holds already.")
 @click.option("--engine", default=DEFAULT_ENGINE, show_default=True, help=f"Simulation engine: {' or '.join(ENGINES)}.")
 def main(
     policies: list[str],
@@ -46,12 +47,17 @@ def main(
     out: Path,
     seed_start: int,
     workers: int | None,
+    cluster: str | None,
+    fresh: bool,
     engine: str,
 ) -> None:
     """Compare policies on the same request streams, in pairs.
 
     DIR gets results.json, leaderboard.md and report.html. The baseline is dual-timescale, or the first policy where
     that one does not take part. Names: python -m prfaas_env list.
+
+    Finished episodes are kept in DIR/cells at once: after an interruption of any kind the same command goes on where
+    it stopped, and policies, scenarios and seeds can be added later.
     """
     evaluation = evaluate(
         policies,
@@ -60,13 +66,24 @@ def main(
         out,
         engine=engine,
         workers=workers or os.cpu_count() or 1,
-        command=shlex.join(["python", "evaluate.py", *sys.argv[1:]]),
+        cluster=cluster,
+        fresh=fresh,
+        command=_command(policies, scenarios, seeds, seed_start, engine),
     )
     if evaluation.cells:
         print_leaderboard(standings(evaluation), Console())
         click.echo(f"\nwritten: {out}/")
     if len(evaluation.cells) < evaluation.planned:
         raise click.Abort
+
+
+def _command(policies: list[str], scenarios: list[str], seeds: int, seed_start: int, engine: str) -> str:
+    """What makes these results again, without what changes no figure: where they go and how they are computed."""
+    parts = ["python", "evaluate.py", "--policies", ",".join(policies), "--scenarios", ",".join(scenarios)]
+    parts += ["--seeds", str(seeds)]
+    parts += ["--seed-start", str(seed_start)] if seed_start else []
+    parts += ["--engine", engine] if engine != DEFAULT_ENGINE else []
+    return shlex.join([*parts, "--out", "DIR"])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from prfaas_env.scenario import Scenario
     from prfaas_env.study import Study
 
-__all__ = ["agents_module", "check_policy", "load_policy", "policy_class", "policy_names", "tuning_study"]
+__all__ = [
+    "agents_module",
+    "check_policy",
+    "load_policy",
+    "plans",
+    "policies_folder",
+    "policy_class",
+    "policy_names",
+    "tuning_study",
+]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -54,6 +63,11 @@ def tuning_study(name: str) -> Study | None:
     return study
 
 
+def policies_folder() -> Path:
+    """The folder that the shipped policies are in."""
+    return Path(_agents().__file__ or "").resolve().parent
+
+
 def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = True, **parameters: Any) -> Any:
     """A policy by name, or by the path of a trained model or of a Python file, for a scenario; see ``agents``.
 
@@ -65,10 +79,18 @@ def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = T
     return check_policy(_agents().load_policy(name_or_path, scenario, tuned=tuned, **parameters), str(name_or_path))
 
 
+def plans(policy: Any) -> bool:
+    """Whether a policy plans: it sets the knobs with the run itself in view (``control(loop)``), a reference and no
+    contender."""
+    return callable(getattr(policy, "control", None)) and not callable(getattr(policy, "predict", None))
+
+
 def check_policy(policy: Any, name: str) -> Any:
-    """``policy`` itself if it can act. Raises :class:`ConfigError` if it lacks ``predict`` or ``action_mode``."""
+    """``policy`` itself if it can act or plans. Raises :class:`ConfigError` if it lacks ``predict`` or ``action_mode``."""
     from prfaas_env.environment.actions import ACTION_FORMS
 
+    if plans(policy):
+        return policy
     if not callable(getattr(policy, "predict", None)):
         raise ConfigError(f"policy {name}: expected an object with predict, got {policy!r}"[:200])
     forms = ", ".join(ACTION_FORMS)

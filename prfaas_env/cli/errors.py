@@ -47,8 +47,8 @@ def run(command: click.Command, arguments: Sequence[str] | None = None, prog_nam
     except OSError as error:  # a full disk, most likely that of standard output
         _drop_output()
         _refuse(f"{error.filename or 'output'}: {error.strerror}", FAILED)
-    except BrokenExecutor:
-        _refuse("a worker process ended abruptly (out of memory?); what was finished is kept", FAILED)
+    except BrokenExecutor as error:
+        _refuse(str(error) or "a worker process ended abruptly (out of memory?)", FAILED)
     finally:
         signal.signal(signal.SIGTERM, before)
     sys.exit(code if isinstance(code, int) else 0)

@@ -51,12 +51,14 @@ class CellResult:
     - ``ttft_s``: equally likely quantiles of TTFT, at most a few hundred, ascending.
     - ``timeline``: ``TIMELINE_DTYPE``, empty where the run was not chosen to be drawn.
     - ``notes``: what the run warned of, a line each.
+    - ``cpu_s``: processor time that it took. No result: it stands in no file but the journal.
     """
 
     row: Mapping[str, Any]
     ttft_s: np.ndarray
     timeline: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=TIMELINE_DTYPE))
     notes: Sequence[str] = ()
+    cpu_s: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,11 +149,13 @@ def prepare_folder(path: Path, files: Sequence[str] = ()) -> None:
             raise ConfigError(f"{path / name}: is a folder, where a file is to be written")
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Write beside ``path`` and rename into place: a reader sees the old file or the new one, never half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # Arguments may be no text at all.
+    data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
     try:
-        temporary.write_text(text, encoding="utf-8", errors="replace")  # arguments may be no text at all
+        temporary.write_bytes(data)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

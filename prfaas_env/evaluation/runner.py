@@ -1,4 +1,4 @@
-"""Runs cells: one policy, one scenario, one seed each, in this process or in a pool of spawned ones.
+"""Runs cells: one policy, one scenario, one seed each, on any executor.
 
 A cell depends on nothing but itself, so results do not depend on the number of workers or on their order, and every
 policy meets the same requests at the same seed (common random numbers).
@@ -6,26 +6,32 @@ policy meets the same requests at the same seed (common random numbers).
 
 from __future__ import annotations
 
+import math
 import multiprocessing
-import os
-import signal
-import threading
+import platform
+import time
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 
 import numpy as np
 
 from prfaas_env.config import ConfigError
+from prfaas_env.evaluation.fingerprint import code_hash
 from prfaas_env.evaluation.results import CellResult, row
 from prfaas_env.evaluation.simulate import ActionWarning, simulate
+from prfaas_env.parallel.executor import Executor
+from prfaas_env.parallel.local import follow_parent
+from prfaas_env.policies import load_policy
 from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.result import RunResult
 from prfaas_env.workload.traces.trace import TraceWarning
 
-__all__ = ["Cell", "plan_cells", "run_cell", "run_cells", "worker_pool"]
+__all__ = ["Cell", "check_policy_of", "plan_cells", "run_cell", "run_cells", "worker_pool"]
 
 TTFT_QUANTILES = 400
 
@@ -39,6 +45,9 @@ class Cell:
     seed: int
     engine: str
     drawn: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.policy} on {self.scenario.name}, seed {self.seed}"
 
 
 def plan_cells(policies: Sequence[str], scenarios: Sequence[Scenario], seeds: Sequence[int], engine: str) -> list[Cell]:
@@ -54,8 +63,22 @@ def plan_cells(policies: Sequence[str], scenarios: Sequence[Scenario], seeds: Se
     ]
 
 
-def run_cell(cell: Cell) -> CellResult:
-    """Simulate one cell and keep what the tables and the report need. Errors say which cell it was."""
+def check_policy_of(cell: Cell) -> None:
+    """Raises :class:`ConfigError` unless a cell's policy can be loaded for its scenario."""
+    load_policy(cell.policy, cell.scenario)
+
+
+def run_cell(cell: Cell, code: str | None = None) -> CellResult:
+    """Simulate one cell and keep what the tables and the report need. Errors say which cell it was.
+
+    Raises :class:`ConfigError` where the code here is not ``code`` (:func:`code_hash`): results of two never mix.
+    """
+    if code is not None and code != code_hash():
+        raise ConfigError(
+            f"worker on {platform.node()}: runs code {code_hash()} of prfaas_env or its libraries, expected {code}: "
+            "install the same versions, and change none while an evaluation runs"
+        )
+    begin_s = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         result = _simulated(cell)
@@ -68,28 +91,49 @@ def run_cell(cell: Cell) -> CellResult:
     points = min(len(ttft_s), TTFT_QUANTILES)
     quantiles = np.quantile(ttft_s, (np.arange(points) + 0.5) / points) if points else np.empty(0)
     kept = {"timeline": result.timeline} if cell.drawn else {}
-    return CellResult(row(cell.policy, cell.scenario.name, cell.seed, result.summary), quantiles, notes=notes, **kept)
+    values = row(cell.policy, cell.scenario.name, cell.seed, result.summary)
+    return CellResult(values, quantiles, notes=notes, cpu_s=time.process_time() - begin_s, **kept)
 
 
 def _simulated(cell: Cell) -> RunResult:
     try:
         return simulate(cell.scenario, cell.policy, cell.seed, cell.engine)
     except ConfigError as error:
-        raise ConfigError(f"{cell.policy} on {cell.scenario.name}, seed {cell.seed}: {error}") from None
+        raise ConfigError(f"{cell}: {error}") from None
     except Exception as error:
-        error.add_note(f"in policy {cell.policy} on scenario {cell.scenario.name}, seed {cell.seed}")
+        error.add_note(f"in {cell}")
         raise
 
 
-def run_cells(cells: Sequence[Cell], workers: int = 1) -> Iterator[CellResult]:
-    """Results as they come. Closing the iterator, an error or Ctrl-C ends the workers at once."""
-    if workers == 1 or len(cells) < 2:
-        yield from map(run_cell, cells)
-        return
-    with worker_pool(min(workers, len(cells))) as pool:
-        futures = [pool.submit(run_cell, cell) for cell in cells]
-        for future in as_completed(futures):
-            yield future.result()
+def run_cells(
+    cells: Sequence[Cell], executor: Executor, cpu_s: Mapping[tuple[str, str], float] | None = None
+) -> Iterator[tuple[int, CellResult]]:
+    """Results as they come, each with the number of its cell. Closing the iterator, an error or Ctrl-C ends all work.
+
+    Seed by seed, so that an interrupted evaluation stays paired; within a seed the longest first, so that no worker is
+    left alone with a long one at the end. How long is what the same policy and scenario has taken before (``cpu_s``,
+    by policy and scenario, and this run); what is not known yet comes first, the policy named last before the others.
+    """
+    taken = dict(cpu_s or {})
+    handed_out: list[int] = []
+
+    def expected_s(i: int) -> tuple[float, int]:
+        return taken.get(_kind(cells[i]), math.inf), i
+
+    def coming() -> Iterator[Cell]:
+        for _, numbers in groupby(range(len(cells)), key=lambda i: cells[i].seed):
+            for i in sorted(numbers, key=expected_s, reverse=True):
+                handed_out.append(i)
+                yield cells[i]
+
+    for number, result in executor.run(partial(run_cell, code=code_hash()), coming()):
+        i = handed_out[number]
+        taken[_kind(cells[i])] = result.cpu_s
+        yield i, result
+
+
+def _kind(cell: Cell) -> tuple[str, str]:
+    return cell.policy, cell.scenario.name
 
 
 @contextmanager
@@ -97,7 +141,7 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Spawned processes that run episodes. An error inside the block, or Ctrl-C, ends them at once."""
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, initializer=_follow_parent)
+    pool = ProcessPoolExecutor(workers, context, initializer=follow_parent)
     try:
         yield pool
     except BaseException:
@@ -106,17 +150,3 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _follow_parent() -> None:
-    """A worker leaves Ctrl-C to its parent, who decides what to keep, and ends when the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
