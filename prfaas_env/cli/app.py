@@ -18,6 +18,7 @@ COMMANDS = {
     "describe": ("prfaas_env.cli.describing", "Statistics and pictures of a scenario or a trace file."),
     "list": ("prfaas_env.cli.listing", "What can be named: deployments, profiles, scenarios, policies."),
     "plan": ("prfaas_env.cli.planning", "Closed-form optimum of a deployment: threshold, split, stage throughputs."),
+    "tune": ("prfaas_env.cli.tuning", "Search a policy's parameters on the training split, with a fixed budget."),
 }
 
 

@@ -15,6 +15,7 @@ from prfaas_env.evaluation.standings import BOUNDS, Standings
 from prfaas_env.evaluation.verdict import verdict
 from prfaas_env.evaluation.words import FEW_SEEDS, ratio_text, share, short_name
 from prfaas_env.pages.figures import number
+from prfaas_env.policies import tuning_study
 from prfaas_env.scenario import suite_hash
 
 __all__ = [
@@ -122,12 +123,25 @@ def method(evaluation: Evaluation) -> list[tuple[str, str]]:
         ("Suite", suite_hash(evaluation.scenarios)),
         ("Version", evaluation.version),
     ]
+    found += [("Tuning", line) for line in _budgets(evaluation.policies)]
     traces = [s.name for s in evaluation.scenarios if s.workload.kind == "trace"]
     if traces:
         found.append(("Traces", f"{', '.join(traces)}: {TRACE_NOTE}"))
     found += [("Note", line) for line in evaluation.notes]
     found += [("Skipped", line) for line in evaluation.skipped]
     return found + ([("Command", evaluation.command)] if evaluation.command else [])
+
+
+def _budgets(policies: Sequence[str]) -> list[str]:
+    """How many episodes went into choosing the constants of the scripted policies, from their studies."""
+    names: dict[int, list[str]] = {}
+    for policy in policies:
+        if (study := tuning_study(policy)) is not None:
+            names.setdefault(study.episodes, []).append(policy)
+    return [
+        f"scripted policies tuned with {episodes:,} episodes each (docs/evaluation.md): {', '.join(same)}"
+        for episodes, same in names.items()
+    ]
 
 
 def to_markdown(evaluation: Evaluation, board: Standings) -> str:
