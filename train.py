@@ -36,9 +36,13 @@ def _assignments(_context: click.Context, _parameter: click.Parameter, values: t
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--algo", metavar="NAME", help="Learner: ppo.")
+@click.option("--algo", metavar="NAME", help="Learner: ppo, recurrent-ppo, sac, tqc or es." + _DEFAULT["algo"])
 @click.option(
-    "--scenario", "scenarios", callback=_names, metavar="S,T", help="Names, or paths to YAML files; copies are spread."
+    "--scenario",
+    "scenarios",
+    callback=_names,
+    metavar="S,T",
+    help="Names, paths to YAML files, or groups (train); copies are spread.",
 )
 @click.option("--timesteps", type=int, metavar="N", help="Control intervals, over all copies." + _DEFAULT["timesteps"])
 @click.option("--n-envs", type=int, metavar="K", help="Environment copies." + _DEFAULT["n_envs"])
@@ -59,7 +63,7 @@ def main(more: dict[str, Any], out: Path | None, resume: Path | None, **given: A
     """Train a policy and keep the best model by validation.
 
     DIR gets model.zip, a policy for evaluate.py, beside config.yaml, validation.csv, checkpoints/ and tensorboard/.
-    Ctrl-C keeps what was learnt.
+    Ctrl-C, or SIGTERM, keeps what was learnt.
     """
     named = {key: value for key, value in given.items() if value is not None}
     folder = train({**named, **more}, out, resume, command=shlex.join(["python", "train.py", *sys.argv[1:]]))

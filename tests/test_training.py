@@ -20,11 +20,16 @@ import yaml
 pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
 pytest.importorskip("tensorboard", reason="needs the extra 'train'")
 
+import torch
+from rich.console import Console
+from stable_baselines3.common.callbacks import BaseCallback
+
 import evaluate
 import train as command_line
 from prfaas_env.cli.errors import BAD_INPUT, INTERRUPTED, run
 from prfaas_env.config import ConfigError, to_mapping
-from prfaas_env.environment.observation import layout_hash
+from prfaas_env.environment.actions import ActionName
+from prfaas_env.environment.observation import COMPONENTS, GROUPS, layout_hash
 from prfaas_env.environment.reward import REWARDS
 from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.policies import load_policy
@@ -32,7 +37,9 @@ from prfaas_env.scenario import Scenario, load_scenario, suite_hash
 from prfaas_env.seeds import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, training_seed, validation_seeds
 from prfaas_env.training.folder import RunFolder
 from prfaas_env.training.lock import locked
-from prfaas_env.training.settings import Settings
+from prfaas_env.training.model import training_environments
+from prfaas_env.training.run import _scenarios, _validated
+from prfaas_env.training.settings import ALGORITHMS, AlgoName, Settings
 from prfaas_env.training.validation import OBJECTIVES, Validator
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -159,24 +166,145 @@ def test_curves_show_the_system_and_the_terms_of_the_reward(finished: Path) -> N
     assert sizes[0] == 0.0 < min(sizes[1:])
 
 
-@pytest.mark.parametrize(("action", "scripted"), [("residual", "windowed-closed-form"), ("price", "least-completion")])
-def test_an_untrained_policy_is_the_scheduler_it_corrects(action: str, scripted: str, tmp_path: Path) -> None:
-    from prfaas_env.training.model import new_model, save_actor, training_environments
+@pytest.mark.parametrize(
+    ("algo", "action", "scripted"),
+    [
+        *((algo, "residual", "windowed-closed-form") for algo in ALGORITHMS),
+        ("ppo", "price", "least-completion"),
+    ],
+)
+def test_an_untrained_policy_is_the_scheduler_it_corrects(
+    algo: AlgoName, action: ActionName, scripted: str, tmp_path: Path
+) -> None:
+    from prfaas_env.training.learners import new_model
+    from prfaas_env.training.model import save_actor
 
     scenario = load_scenario("drift-mix").with_overrides(horizon_s=600.0)
-    settings = Settings(scenarios=("drift-mix",), n_envs=2, action=action)
+    settings = Settings(scenarios=("drift-mix",), algo=algo, n_envs=2, action=action)
     environments = training_environments(settings, [scenario], training_seed(0, 0))
-    card = {"algorithm": "PPO", "action": action, "observation": layout_hash()}
-    model = new_model(settings, environments)
-    optimiser = model.policy.optimizer
+    card = {"algorithm": ALGORITHMS[algo], "action": action, "observation": layout_hash()}
+    model: Any = new_model(settings, environments)
+    learning = getattr(model.policy, "actor", model.policy)
+    optimiser = learning.optimizer
     save_actor(model, tmp_path, card)
-    assert model.policy.optimizer is optimiser
+    assert learning.optimizer is optimiser
     environments.close()
     own, known = simulate(scenario, tmp_path / "model.zip", 1), simulate(scenario, scripted, 1)
     for name in ("threshold_tokens", "price_s", "target_prefill_nodes"):
         assert np.array_equal(own.timeline[name], known.timeline[name])
     assert np.array_equal(own.requests["ttft_s"], known.requests["ttft_s"])
     assert len(np.unique(known.timeline["target_prefill_nodes"])) > 1
+
+
+# --- learners, groups of scenarios, parts of the observation ----------------------------------------------------------
+
+PLAIN = {"--timesteps": "80", "--n-envs": "4", "--seed": "3"}
+OWN = {  # two rollouts, or two generations of six steps
+    "ppo": ("rollout_steps=10", "minibatches=4", "target_kl=0.05", "entropy_coefficient=0.001"),
+    "recurrent-ppo": ("rollout_steps=10", "minibatches=4", "lstm_size=8"),
+    "sac": ("rollout_steps=10", "gradient_steps=4", "batch_size=16"),
+    "tqc": ("rollout_steps=10", "gradient_steps=4", "batch_size=16"),
+    "es": ("perturbation=0.5", "learning_rate=0.1"),
+}
+
+
+def run_of(algo: str, scenarios: str, out: Path, *more: str) -> list[str]:
+    named = {"--algo": algo, "--scenario": scenarios, "--out": str(out), **PLAIN}
+    settings = (*OWN[algo], "checkpoint_every=40", "validation_seeds=1", *more)
+    return [part for pair in named.items() for part in pair] + [x for one in settings for x in ("--set", one)]
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_learner_learns_acts_and_goes_on(algo: str, scenarios: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert call(*run_of(algo, scenarios, out)) == 0
+    first, *_, last = steps_kept(out)
+    assert (first, validations(out)[0]["ttft_ratio"]) == (0, 1.0)
+    for steps in (first, last):  # a checkpoint too is a policy
+        for name in ("model.zip", "model.json"):
+            shutil.copy(out / "checkpoints" / f"{steps:09d}" / name, tmp_path / name)
+        scenario = load_scenario(scenarios.split(",")[0])
+        policy = load_policy(tmp_path / "model.zip", scenario)
+        state, actions = None, []
+        rng = np.random.default_rng(0)
+        for k in range(3):
+            seen = rng.uniform(-1, 1, len(COMPONENTS)).astype(np.float32)
+            action, state = policy.predict(seen, state=state, episode_start=np.array([k == 0]), deterministic=True)
+            actions.append(action)
+        assert (np.abs(actions).max() > 0.0) == (steps > 0)
+        assert (state is not None) == (algo == "recurrent-ppo")
+    assert simulate(scenario, out / "model.zip", 1).summary["arrived"] > 0
+    assert call("--resume", out, "--timesteps", str(last + 40)) == 0
+    assert steps_kept(out)[-1] >= last + 40
+
+
+def test_a_group_of_scenarios_is_spread_over_the_copies_and_others_validate(tmp_path: Path) -> None:
+    from prfaas_env.evaluation.suites import members
+
+    shipped = members("train")
+    settings = Settings(scenarios=("train",), n_envs=2 * len(shipped), validation_scenarios=("validation",))
+    found = _scenarios(settings, Console(quiet=True))
+    assert [scenario.name for scenario in found] == list(shipped)
+    assert {scenario.split for scenario in found} == {"train"}
+    environments = training_environments(settings, found, training_seed(0, 0))
+    copies = environments.unwrapped.env
+    assert [loop.scenario.name for loop in copies.batch.loops] == 2 * list(shipped)
+    environments.close()
+    assert {scenario.split for scenario in _validated(settings)} == {"validation"}
+    for few, least in (
+        (Settings(scenarios=("train",), n_envs=2), 1),
+        (Settings(scenarios=("train",), n_envs=2, algo="es"), 2),
+    ):
+        with pytest.raises(ConfigError, match=f"n_envs: expected at least {least * len(shipped)}"):
+            _scenarios(few, Console(quiet=True))
+
+
+def test_a_policy_sees_only_the_groups_that_it_was_given(scenarios: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert sorted(k for group in GROUPS.values() for k in group) == list(range(len(COMPONENTS)))
+    assert call(*run_of("ppo", scenarios, out, 'observation_groups=["flow","histogram"]')) == 0
+    assert json.loads((out / "model.json").read_text())["training"]["observation_groups"] == ["flow", "histogram"]
+    last = out / "checkpoints" / f"{steps_kept(out)[-1]:09d}" / "model.zip"
+    policy = load_policy(last, load_scenario(scenarios.split(",")[0]))
+    rng = np.random.default_rng(0)
+    seen, other = rng.uniform(-1, 1, (2, len(COMPONENTS))).astype(np.float32)
+    own = [k for group in ("flow", "histogram") for k in GROUPS[group]]
+    hidden = np.setdiff1d(np.arange(len(COMPONENTS)), own)
+    changed = seen.copy()
+    changed[hidden] = other[hidden]
+    action = policy.predict(seen)[0]
+    assert np.array_equal(policy.predict(changed)[0], action)
+    changed[own] = other[own]
+    assert not np.array_equal(policy.predict(changed)[0], action)
+
+
+def test_evolution_compares_pairs_on_the_same_episode(scenarios: str) -> None:
+    from prfaas_env.training.evolution import Evolution, signed_ranks
+    from prfaas_env.training.learners import new_model
+
+    assert signed_ranks(np.array([0.5, -10.0, 0.0, 2.0])) == pytest.approx([0.5, -1.0, 0.0, 0.75])
+    found = [load_scenario(path) for path in scenarios.split(",")]
+    settings = Settings(scenarios=("x",), algo="es", n_envs=8, perturbation=1e-9)
+    environments = training_environments(settings, found, training_seed(0, 0))
+    model = new_model(settings, environments)
+    assert isinstance(model, Evolution)
+    with torch.no_grad():
+        model.policy.action_net.weight.normal_()
+    _, callback = model._setup_learn(0, _Silent())
+    seen = np.random.default_rng(0).uniform(-1, 1, (8, len(COMPONENTS))).astype(np.float32)
+    weights = [np.repeat(parameter.detach().numpy()[None], 8, axis=0) for parameter in model._weights()]
+    np.testing.assert_allclose(model._act(seen, weights), model.predict(seen, deterministic=True)[0], atol=1e-5)
+    assert model.collect_rollouts(environments, callback, model.rollout_buffer, 2)
+    pairs = model._fitness.reshape(4, 2)
+    np.testing.assert_allclose(pairs[:, 0], pairs[:, 1], rtol=1e-3)
+    assert len(np.unique(pairs[:, 0].round(6))) == 4
+    assert model.num_timesteps == 8 * 6
+    environments.close()
+
+
+class _Silent(BaseCallback):
+    def _on_step(self) -> bool:
+        return True
 
 
 # --- going on ---------------------------------------------------------------------------------------------------------
@@ -214,7 +342,8 @@ def test_the_same_seed_gives_the_same_model(finished: Path, scenarios: str, tmp_
     assert validations(finished) == validations(tmp_path / "again")
 
 
-def test_interrupting_keeps_what_was_learnt(scenarios: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_keeps_what_was_learnt(sent: signal.Signals, scenarios: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = [*small(scenarios, out), "--timesteps", "1000000", "--set", "validation_seeds=1"]
     process = subprocess.Popen([sys.executable, "train.py", *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -224,7 +353,7 @@ def test_interrupting_keeps_what_was_learnt(scenarios: str, tmp_path: Path) -> N
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         said = process.communicate(timeout=60)[1]
     finally:
         process.kill()
@@ -312,11 +441,18 @@ def test_a_validator_tells_better_from_worse(scenarios: str) -> None:
     [
         (["--scenario", "drift-mixx"], "did you mean 'drift-mix'"),
         (["--scenario", "drift-mix", "--n-envs", "0"], "n_envs: expected a whole number ≥ 1"),
-        (["--scenario", "drift-mix,paper-stationary", "--n-envs", "1"], "at least one copy a scenario"),
+        (["--scenario", "drift-mix,paper-stationary", "--n-envs", "1"], "n_envs: expected at least 2, 1 for each of 2"),
         (["--scenario", "drift-mix", "--timesteps", "0"], "timesteps: expected a whole number ≥ 1"),
         (["--scenario", "drift-mix", "--action", "residul"], "did you mean 'residual'"),
         (["--scenario", "drift-mix", "--reward", "tft"], "expected one of ttft, goodput, cost"),
-        (["--scenario", "drift-mix", "--algo", "sac"], "algo: expected one of 'ppo'"),
+        (["--scenario", "drift-mix", "--algo", "sacc"], "did you mean 'sac'"),
+        (
+            ["--scenario", "drift-mix", "--algo", "sac", "--set", "clip_range=0.1"],
+            "clip_range: sac has no such setting",
+        ),
+        (["--scenario", "drift-mix", "--algo", "es", "--n-envs", "3"], "n_envs: es compares copies in pairs"),
+        (["--scenario", "drift-mix", "--set", 'observation_groups=["flows"]'], "did you mean 'flow'"),
+        (["--scenario", "drift-mix", "--set", 'validation_scenarios=["link-4"]'], "validation_scenarios: unknown"),
         (["--scenario", "drift-mix", "--set", "gama=1"], "did you mean 'gamma'"),
         (["--scenario", "drift-mix", "--set", "gamma"], "expected KEY=VALUE"),
         (["--scenario", "drift-mix", "--set", "hidden=5"], "hidden: expected a list"),

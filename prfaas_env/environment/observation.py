@@ -12,6 +12,7 @@ Counts of instances are also given as shares, and rates relative to Λ_max, so t
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -30,6 +31,7 @@ __all__ = [
     "COMPONENTS",
     "CONSTANT_FACTS",
     "FACT",
+    "GROUPS",
     "HISTOGRAM_FACTS",
     "Component",
     "coarse_shares",
@@ -240,6 +242,28 @@ COMPONENTS: tuple[Component, ...] = (
         for name, low, high in zip(HISTOGRAM_FACTS, COARSE_EDGES_TOKENS[:-1], COARSE_EDGES_TOKENS[1:], strict=True)
     ),
 )
+
+_FIRST_OF_GROUP = {
+    "flow": "arrivals",
+    "pools": "remote_queue",
+    "link": "link_capacity_gbps",
+    "decode": "decode_queue",
+    "roles": "threshold_tokens",
+    "closed-form": "advised_threshold",
+    "time": "day_sine",
+    "size": "control_step_s",
+    "histogram": HISTOGRAM_FACTS[0],
+}
+
+
+def _groups() -> dict[str, range]:
+    names = [component.name for component in COMPONENTS]
+    firsts = [names.index(name) for name in _FIRST_OF_GROUP.values()]
+    return dict(zip(_FIRST_OF_GROUP, map(range, firsts, [*firsts[1:], len(names)]), strict=True))
+
+
+GROUPS: Mapping[str, range] = _groups()
+"""Which components belong together: what a policy may be trained without."""
 
 _FACT = np.array([FACT[c.fact] for c in COMPONENTS])
 _PER = np.array([FACT[c.per] for c in COMPONENTS])

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
+from sb3_contrib import RecurrentPPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecNormalize
 
 from prfaas_env.environment.observation import decode
@@ -22,8 +24,8 @@ __all__ = ["Figures", "Milestones", "Pace"]
 
 _SYSTEM = ("n_prefill", "ttft_mean_s", "egress_gbps", "price_s")
 _OBSERVED = ("load", "link_utilisation", "link_backlog", "remote_queue", "local_queue", "decode_queue", "waiting")
-_SAMPLES = 6
-"""Steps of a rollout whose observations are decoded: that takes longer than a step."""
+_EVERY = 15
+"""Of so many steps one has its observations decoded: that takes longer than a step."""
 
 
 class Figures(BaseCallback):
@@ -31,6 +33,7 @@ class Figures(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         self._steps: dict[str, list[np.ndarray]] = defaultdict(list)
+        self._observations: list[np.ndarray] = []
 
     def _on_step(self) -> bool:
         environments = self.training_env
@@ -39,27 +42,35 @@ class Figures(BaseCallback):
         for name in (*(term.name for term in TERMS), *_SYSTEM, "threshold_tokens"):
             self._steps[name].append(infos[name])
         self._steps["total"].append(environments.get_original_reward())
+        self._steps["actions"].append(self.locals["actions"])
+        if self.n_calls % _EVERY == 1:
+            self._observations.append(self.locals["new_obs"])
         return True
 
     def _on_rollout_end(self) -> None:
         steps = {name: np.array(values) for name, values in self._steps.items()}
-        threshold = steps.pop("threshold_tokens")
+        threshold, actions = steps.pop("threshold_tokens"), steps.pop("actions")
         for name, values in steps.items():
             self.logger.record(f"{'system' if name in _SYSTEM else 'reward'}/{name}", float(values.mean()))
         moving = threshold[np.isfinite(threshold) & (threshold > 0.0)]  # neither all local nor all remote
         if len(moving):
             self.logger.record("system/threshold_tokens_geometric", float(np.exp(np.log(moving).mean())))
-        buffer = self.locals["rollout_buffer"]
-        observations = buffer.observations[:: max(1, len(buffer.observations) // _SAMPLES)]
-        observations = observations.reshape(-1, observations.shape[-1])
-        decoded = [decode(row) for row in observations]
+        if self._observations:
+            self._observed(np.concatenate(self._observations))
+        self.logger.record("correction/clipped_share", float((np.abs(actions) > 1.0).mean()))
+        if isinstance(self.model, OffPolicyAlgorithm):
+            self.model.dump_logs()  # the others do so themselves, after each rollout
+
+    def _observed(self, observations: np.ndarray) -> None:
+        decoded = decode(observations)
         for name in _OBSERVED:
-            self.logger.record(f"system/{name}", float(np.mean([row[name] for row in decoded])))
+            self.logger.record(f"system/{name}", float(decoded[name].mean()))
+        if isinstance(self.model, RecurrentPPO):
+            return  # what it would do depends on what came before
         corrections, _ = self.model.predict(observations, deterministic=True)
         for name, values in zip(("route", "split"), corrections.T, strict=True):
             self.logger.record(f"correction/{name}_mean", float(values.mean()))
             self.logger.record(f"correction/{name}_size", float(np.abs(values).mean()))
-        self.logger.record("correction/clipped_share", float((np.abs(buffer.actions) > 1.0).mean()))
 
 
 class Milestones(BaseCallback):

@@ -31,11 +31,11 @@ from prfaas_env.environment.observation import layout_hash
 from prfaas_env.evaluation.results import prepare_folder, write_atomically
 from prfaas_env.scenario import Scenario, suite_hash
 from prfaas_env.training.lock import LOCK
-from prfaas_env.training.settings import Settings
+from prfaas_env.training.settings import ALGORITHMS, Settings
 
 __all__ = ["RunFolder"]
 
-_PACKAGES = ("gymnasium", "numba", "numpy", "stable_baselines3", "torch")
+_PACKAGES = ("gymnasium", "numba", "numpy", "sb3_contrib", "stable_baselines3", "torch")
 _EXTENDABLE = {"timesteps"}
 """Settings that a resumed run may change; the learning rate then falls to 0 at the new last step."""
 
@@ -141,13 +141,15 @@ class RunFolder:
     def card(self, steps: int, scenarios: Sequence[Scenario]) -> dict[str, Any]:
         """What must be known of a model of this run (``agents.trained.ModelCard``)."""
         return {
-            "algorithm": self.settings.algo.upper(),
+            "algorithm": ALGORITHMS[self.settings.algo],
             "action": self.settings.action,
             "observation": layout_hash(),
             "training": {
                 "timesteps": steps,
                 "of_timesteps": self.settings.timesteps,
+                "algo": self.settings.algo,
                 "seed": self.settings.seed,
+                "observation_groups": list(self.settings.observation_groups),
                 "reward": self.settings.reward,
                 "scenarios": {scenario.name: scenario.hash for scenario in scenarios},
                 "suite_hash": suite_hash(scenarios),

@@ -1,4 +1,4 @@
-"""The learner: how it starts, and how it is kept on disk, to act or to be trained on."""
+"""A learner's copies of the environment, and how it is kept on disk, to act or to be trained on."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from stable_baselines3 import PPO
-from stable_baselines3.common.utils import LinearSchedule
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecNormalize
 
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.observation import layout_hash
 from prfaas_env.environment.sb3 import make_sb3_env
 from prfaas_env.scenario import Scenario
+from prfaas_env.training.learners import LEARNERS
 from prfaas_env.training.settings import Settings
 
-__all__ = ["load_state", "new_model", "save_actor", "save_state", "training_environments"]
+__all__ = ["load_state", "save_actor", "save_state", "training_environments"]
 
 _MODEL, _CARD, _STATISTICS = "model.zip", "model.json", "reward_statistics.json"
 
@@ -28,56 +27,48 @@ _NOT_FOR_ACTING = ("_last_obs", "_last_original_obs", "_last_episode_starts", "e
 
 
 def training_environments(settings: Settings, scenarios: Sequence[Scenario], seed: int) -> VecNormalize:
-    """``n_envs`` copies spread over the scenarios, copy i seeded with ``seed + i``.
+    """``n_envs`` copies spread evenly over the scenarios and out of phase, copy i seeded with ``seed + i``.
+
+    ES compares whole episodes of neighbouring copies: two neighbours run the same scenario, and all begin at once.
 
     Observations need no statistics, they are in [−1, 1]; rewards are divided by the running deviation of the discounted
     return, since each kind of reward has its own size.
     """
     copies = make_sb3_env(
-        settings.n_envs, seed, scenario=list(scenarios), action=settings.action, reward=settings.reward
+        settings.n_envs,
+        seed,
+        scenario=[scenario for scenario in scenarios for _ in range(settings.least_copies)],
+        action=settings.action,
+        reward=settings.reward,
+        staggered=settings.algo != "es",
     )
     return VecNormalize(copies, norm_obs=False, gamma=settings.gamma)
 
 
-def new_model(settings: Settings, environments: VecNormalize) -> PPO:
-    """PPO whose deterministic action is exactly zero whatever it observes: the scheduler itself, uncorrected.
-
-    No seed is handed to PPO, since it would pass it on to the environments, which have seeds of their own
-    (:mod:`prfaas_env.seeds`); seed torch before.
-    """
-    model = PPO(
-        "MlpPolicy",
-        environments,
-        learning_rate=LinearSchedule(settings.learning_rate, 0.0, 1.0),
-        n_steps=settings.rollout_steps,
-        batch_size=settings.rollout_size // settings.minibatches,
-        n_epochs=settings.epochs,
-        gamma=settings.gamma,
-        gae_lambda=settings.gae_lambda,
-        clip_range=settings.clip_range,
-        policy_kwargs={"net_arch": list(settings.hidden), "log_std_init": settings.log_std},
-        device="cpu",
-    )
-    with torch.no_grad():
-        model.policy.action_net.weight.zero_()
-        model.policy.action_net.bias.zero_()
-    return model
-
-
-def save_actor(model: PPO, folder: Path, card: dict[str, Any]) -> None:
+def save_actor(model: BaseAlgorithm, folder: Path, card: dict[str, Any]) -> None:
     """``model.zip`` and its card in ``folder``, without what only training needs: a policy for ``evaluate.py``."""
-    policy = model.policy
-    kept = policy.optimizer
-    policy.optimizer = policy.optimizer_class(policy.parameters(), lr=0.0, **policy.optimizer_kwargs)
+    owners = [(owner, key) for owner, key in _optimisers(model) if getattr(owner, key, None) is not None]
+    kept = [getattr(owner, key) for owner, key in owners]
+    for (owner, key), optimiser in zip(owners, kept, strict=True):
+        parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        setattr(owner, key, type(optimiser)(parameters, lr=0.0))
     try:
         model.save(folder / f".{_MODEL}", exclude=_NOT_FOR_ACTING)
     finally:
-        policy.optimizer = kept
+        for (owner, key), optimiser in zip(owners, kept, strict=True):
+            setattr(owner, key, optimiser)
     (folder / f".{_MODEL}").replace(folder / _MODEL)
     (folder / _CARD).write_text(_json(card), encoding="utf-8")
 
 
-def save_state(model: PPO, environments: VecNormalize, folder: Path, card: dict[str, Any]) -> None:
+def _optimisers(model: Any) -> list[tuple[Any, str]]:
+    """Where a learner may have optimisers: PPO has one, SAC and TQC have three."""
+    policy = model.policy
+    holders = [policy, *(getattr(policy, part, None) for part in ("actor", "critic"))]
+    return [*((holder, "optimizer") for holder in holders), (model, "ent_coef_optimizer")]
+
+
+def save_state(model: BaseAlgorithm, environments: VecNormalize, folder: Path, card: dict[str, Any]) -> None:
     """Make ``folder``, with all that training goes on from: model, optimiser, step count, reward statistics.
 
     It appears whole or not at all.
@@ -94,7 +85,7 @@ def save_state(model: PPO, environments: VecNormalize, folder: Path, card: dict[
     unfinished.replace(folder)
 
 
-def load_state(folder: Path, environments: VecNormalize) -> PPO:
+def load_state(settings: Settings, folder: Path, environments: VecNormalize) -> BaseAlgorithm:
     """The model that :func:`save_state` kept, on these environments, whose reward statistics are set to what they were.
 
     Raises :class:`ConfigError` if a file is missing, broken or for another observation.
@@ -107,7 +98,7 @@ def load_state(folder: Path, environments: VecNormalize) -> PPO:
         observation = card["observation"]
         if observation != layout_hash():
             raise ConfigError(f"{folder}: trained on observation layout {observation!r}, this is {layout_hash()!r}")
-        return PPO.load(folder / _MODEL, env=environments, device="cpu")
+        return LEARNERS[settings.algo].load(folder / _MODEL, env=environments, device="cpu")
     except ConfigError:
         raise
     except Exception as error:

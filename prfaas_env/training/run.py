@@ -15,12 +15,13 @@ from rich.console import Console
 
 from prfaas_env.config import ConfigError, from_mapping
 from prfaas_env.evaluation.results import prepare_folder
+from prfaas_env.evaluation.suites import resolve_suite
 from prfaas_env.resources import own_path
-from prfaas_env.scenario import Scenario, suite
+from prfaas_env.scenario import Scenario
 from prfaas_env.seeds import training_seed, validation_seeds
 from prfaas_env.training.folder import RunFolder
 from prfaas_env.training.lock import locked
-from prfaas_env.training.settings import Settings
+from prfaas_env.training.settings import OFF_POLICY, Settings
 
 __all__ = ["train"]
 
@@ -41,20 +42,26 @@ def train(
     """
     console = console or Console(stderr=True)
     _need_extra()
-    if isinstance(given.get("scenarios"), (list, tuple)):
-        given = {**given, "scenarios": [_anchored(name) for name in given["scenarios"]]}
+    for key in ("scenarios", "validation_scenarios"):
+        if isinstance(given.get(key), (list, tuple)):
+            given = {**given, key: [_anchored(name) for name in given[key]]}
     with ExitStack() as closing:
-        folder, scenarios = _folder(given, out, resume, command, closing)
+        folder, scenarios = _folder(given, out, resume, command, console, closing)
         return _run(folder, scenarios, console)
 
 
 def _folder(
-    given: Mapping[str, Any], out: Path | None, resume: Path | None, command: str, closing: ExitStack
+    given: Mapping[str, Any],
+    out: Path | None,
+    resume: Path | None,
+    command: str,
+    console: Console,
+    closing: ExitStack,
 ) -> tuple[RunFolder, tuple[Scenario, ...]]:
     """The folder of a run, begun or gone on with and held by this process until ``closing``, and its scenarios."""
     if resume is not None:
         folder = RunFolder.read(resume, given)
-        scenarios = _scenarios(folder.settings)
+        scenarios = _scenarios(folder.settings, console)
         if out is not None and out.resolve() != resume.resolve():
             folder = folder.copied_to(out)
         closing.enter_context(locked(folder.path))
@@ -64,7 +71,7 @@ def _folder(
         raise ConfigError("out: expected a folder for the run (--out)")
     else:
         settings = from_mapping(Settings, given)
-        scenarios = _scenarios(settings)
+        scenarios = _scenarios(settings, console)
         RunFolder(out, settings).check_free()  # before anything is written there
         prepare_folder(out)
         closing.enter_context(locked(out))
@@ -73,7 +80,8 @@ def _folder(
 
 
 def _run(folder: RunFolder, scenarios: Sequence[Scenario], console: Console) -> Path:
-    """The run in its folder, to its last step, or until Ctrl-C (:class:`KeyboardInterrupt`)."""
+    """The run in its folder, to its last step, or until it is interrupted (:class:`KeyboardInterrupt`)."""
+    validated = _validated(folder.settings) or scenarios
     for scenario in scenarios:
         if scenario.split != "train":
             console.print(
@@ -81,14 +89,20 @@ def _run(folder: RunFolder, scenarios: Sequence[Scenario], console: Console) -> 
                 highlight=False,
             )
     with _interruptible(console) as interrupted:
-        done = _learn(folder, scenarios, interrupted, console)
+        done = _learn(folder, scenarios, validated, interrupted, console)
     if not done:
         console.print(f"interrupted: kept {folder.steps} steps; go on with --resume {folder.path}", highlight=False)
         raise KeyboardInterrupt
     return folder.path
 
 
-def _learn(folder: RunFolder, scenarios: Sequence[Scenario], interrupted: threading.Event, console: Console) -> bool:
+def _learn(
+    folder: RunFolder,
+    scenarios: Sequence[Scenario],
+    validated: Sequence[Scenario],
+    interrupted: threading.Event,
+    console: Console,
+) -> bool:
     """The run itself, to its last step (True) or until ``interrupted``."""
     # Before torch is loaded: a second thread only waits here, and a spinning one starves its neighbours.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -97,7 +111,8 @@ def _learn(folder: RunFolder, scenarios: Sequence[Scenario], interrupted: thread
     from stable_baselines3.common.utils import set_random_seed
 
     from prfaas_env.training.callbacks import Figures, Milestones, Pace
-    from prfaas_env.training.model import load_state, new_model, training_environments
+    from prfaas_env.training.learners import new_model
+    from prfaas_env.training.model import load_state, training_environments
     from prfaas_env.training.validation import Validator
 
     settings = folder.settings
@@ -109,13 +124,18 @@ def _learn(folder: RunFolder, scenarios: Sequence[Scenario], interrupted: thread
         closing.callback(pace.close)
         environments = training_environments(settings, scenarios, training_seed(settings.seed, begun))
         closing.callback(environments.close)
-        model = load_state(folder.checkpoint(begun), environments) if begun else new_model(settings, environments)
+        if begun:
+            model = load_state(settings, folder.checkpoint(begun), environments)
+        else:
+            model = new_model(settings, environments)
         logger = Logger(str(folder.path), [TensorBoardOutputFormat(str(folder.path / "tensorboard"))])
         closing.callback(logger.close)
         model.set_logger(logger)
-        validator = Validator(settings, scenarios, interrupted.is_set)
+        validator = Validator(settings, validated, interrupted.is_set)
         milestones = Milestones(folder, scenarios, validator, console)
-        model.learn(settings.timesteps - begun, callback=[pace, milestones, Figures()], reset_num_timesteps=False)
+        callbacks = [pace, milestones, Figures()]
+        log_interval: Any = None if settings.algo in OFF_POLICY else 1
+        model.learn(settings.timesteps - begun, callbacks, log_interval=log_interval, reset_num_timesteps=False)
         if pace.cut_short:
             milestones.keep(pace.learnt_steps)
         else:
@@ -125,31 +145,52 @@ def _learn(folder: RunFolder, scenarios: Sequence[Scenario], interrupted: thread
 
 @contextmanager
 def _interruptible(console: Console) -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets; a second Ctrl-C interrupts at once."""
+    """An event that Ctrl-C or a request to terminate (SIGTERM) sets; a second one ends the process at once."""
     event = threading.Event()
 
     def first(_signal: int, _frame: Any) -> None:
         event.set()
-        signal.signal(signal.SIGINT, previous)
+        restore()
         console.print("stopping after this step …", highlight=False)
 
-    previous = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, first)
+    def restore() -> None:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+    previous = {number: signal.signal(number, first) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield event
     finally:
-        signal.signal(signal.SIGINT, previous)
+        restore()
 
 
-def _scenarios(settings: Settings) -> tuple[Scenario, ...]:
+def _scenarios(settings: Settings, console: Console) -> tuple[Scenario, ...]:
     """The scenarios of a run; one episode is drawn from each, so that nothing is found out late."""
-    scenarios = suite(settings.scenarios)
-    drawn = [scenario.draw(training_seed(settings.seed, 0)) for scenario in scenarios]
-    if not any(len(draw.stream) for draw in drawn):
-        seeds = validation_seeds(settings.validation_seeds)
-        if not any(len(scenario.draw(seed).stream) for scenario in scenarios for seed in seeds):
-            raise ConfigError("scenarios: no request arrives in any episode of validation: nothing could be compared")
+    suite = resolve_suite(settings.scenarios, training_seed(settings.seed, 0))
+    for line in (*suite.skipped, *suite.remarks):
+        console.print(f"note: {line}", highlight=False)
+    scenarios = suite.scenarios
+    least = settings.least_copies * len(scenarios)
+    if settings.n_envs < least:
+        raise ConfigError(
+            f"n_envs: expected at least {least}, {settings.least_copies} for each of {len(scenarios)} scenarios, "
+            f"got {settings.n_envs}"
+        )
+    seeds = validation_seeds(settings.validation_seeds)
+    validated = _validated(settings) or scenarios
+    if not any(len(scenario.draw(seed).stream) for scenario in validated for seed in seeds):
+        raise ConfigError("scenarios: no request arrives in any episode of validation: nothing could be compared")
     return scenarios
+
+
+def _validated(settings: Settings) -> tuple[Scenario, ...]:
+    """The scenarios that models are compared on; none where they are the run's own."""
+    if not settings.validation_scenarios:
+        return ()
+    try:
+        return resolve_suite(settings.validation_scenarios, validation_seeds(1)[0]).scenarios
+    except ConfigError as error:
+        raise ConfigError(f"validation_scenarios: {error}") from None
 
 
 def _anchored(name: Any) -> Any:
@@ -161,6 +202,6 @@ def _anchored(name: Any) -> Any:
 
 
 def _need_extra() -> None:
-    for module in ("stable_baselines3", "torch", "tensorboard"):
+    for module in ("stable_baselines3", "sb3_contrib", "torch", "tensorboard"):
         if find_spec(module) is None:
             raise ConfigError(f"training needs {module}: pip install 'prfaas_env[train]'")
