@@ -12,7 +12,7 @@ import numpy as np
 from docs.line_chart import line_chart
 from prfaas_env.attention import ARCHITECTURES, Architecture, GroupedQuery, Latent, Window
 from prfaas_env.deployment import Deployment, load_deployment
-from prfaas_env.profile_files import with_ratio
+from prfaas_env.profile_files import quadratic_s, with_ratio
 from prfaas_env.profiles import Profile, load_profile
 from prfaas_env.resources import names
 from prfaas_env.scenario import Scenario, load_scenario
@@ -137,7 +137,7 @@ def models_page() -> str:
             "|---|---|---|---|---|---|---|---|",
             *map(_ratio_row, RATIOS),
             "",
-            "Rates are those of the paper's deployment with its link of 100 Gbps.",
+            f"Rates are those of the paper's deployment with its link of 100 Gbps. {_quadratic_share()}",
             "",
         ]
     )
@@ -211,6 +211,14 @@ def _ratio_row(linear_per_full: int) -> str:
         f"{found.egress_gbps:.1f}",
     ]
     return f"| {' | '.join(figures)} |"
+
+
+def _quadratic_share() -> str:
+    shares = []
+    for instance in ("8xh200", "8xh20"):
+        table, longest = _profile(f"{CASE_STUDY}-{instance}").prefill, float(LENGTHS[-1])
+        shares.append(f"{quadratic_s(table) * longest**2 / float(table.time_s(longest)):.0%} on `{instance}`")
+    return f"At 3:1 and 128K, c L² is {' and '.join(shares)} of T: all that the ratio changes of it."
 
 
 def _divided(linear_per_full: int) -> tuple[Profile, Profile]:

@@ -21,7 +21,7 @@ from prfaas_env.extending import FileKind
 from prfaas_env.profiles import NonNegative, PrefillTable, Profile, Provenance
 from prfaas_env.resources import locate
 
-__all__ = ["DerivedPrefill", "Scale", "read_profile", "with_ratio"]
+__all__ = ["DerivedPrefill", "Scale", "quadratic_s", "read_profile", "with_ratio"]
 
 GROUPS = ("prefill", "kv", "decode", "price_usd_per_hour", "context_limit_tokens")
 
