@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,9 +61,21 @@ def network_of(model: Any, where: str) -> Network:
         parts, extractor = [actor.mu], actor.features_extractor
     else:
         raise ConfigError(f"{where}: {type(policy).__name__} has no actor that can be exported")
-    if any(True for _ in extractor.parameters()):
+    first, *others = _layers(parts, where)
+    return Network((replace(first, weight=first.weight * _factors(extractor, where)), *others))
+
+
+def _factors(extractor: Any, where: str) -> np.ndarray:
+    """What each component is multiplied by before the first layer, float32 (k,): 0 if it is not to be seen."""
+    import torch
+
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (8, *observation_space().shape)).astype(np.float32)
+    with torch.no_grad():
+        ones, found = (extractor(torch.from_numpy(x)).numpy() for x in (np.ones_like(rows), rows))
+    if not np.array_equal(found, rows * ones[0]):
         raise ConfigError(f"{where}: only multilayer perceptrons are exported, this has a {type(extractor).__name__}")
-    return Network(tuple(_layers(parts, where)))
+    factors: np.ndarray = ones[0]
+    return factors
 
 
 def _layers(parts: list[Any], where: str) -> Iterator[Layer]:

@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+import agents
 from agents.card import ModelCard
 from agents.guard import FAR, MARGIN, NEAR, Guard
-from agents.portable import Portable
+from agents.portable import Network, Portable
 from prfaas_env.config import ConfigError
-from prfaas_env.environment.observation import COMPONENTS, decode, encode, layout_hash
+from prfaas_env.environment.observation import COMPONENTS, GROUPS, decode, encode, layout_hash
 from prfaas_env.evaluation.evaluation import evaluate
 from prfaas_env.evaluation.simulate import simulate
+from prfaas_env.policies import load_policy
 from prfaas_env.scenario import Scenario, load_scenario
 from prfaas_env.training.ranges import Seen
 
+SHIPPED = Path(agents.__file__).parent / "pretrained" / "residual" / "model.npz"
 WIDTH = len(COMPONENTS)
 LINK = [c.name for c in COMPONENTS].index("link_utilisation")
 BACKLOG = [c.name for c in COMPONENTS].index("link_backlog")
@@ -165,11 +168,45 @@ def test_a_card_with_other_ranges_is_refused(ranges: dict[str, Any], message: st
 
 
 def test_a_card_without_ranges_leaves_the_model_alone(scenario: Scenario, tmp_path: Path) -> None:
-    from agents.portable import Network
-    from prfaas_env.policies import load_policy
-
-    shipped = Path(__file__).resolve().parent.parent / "agents" / "pretrained" / "residual" / "model.npz"
-    network, own = Network.load(shipped)
+    network, own = Network.load(SHIPPED)
     network.save(tmp_path / "free.npz", replace(own, ranges={}))
-    assert isinstance(load_policy(shipped, scenario), Guard)
+    assert isinstance(load_policy(SHIPPED, scenario), Guard)
     assert isinstance(load_policy(tmp_path / "free.npz", scenario), Portable)
+
+
+def test_training_notes_what_it_has_met_also_when_it_is_resumed(tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
+    pytest.importorskip("tensorboard", reason="needs the extra 'train'")
+    from prfaas_env.training.run import train
+
+    (tmp_path / "short.yaml").write_text("{name: short, extends: paper-stationary-80, horizon_s: 200}")
+    settings = {
+        "scenarios": [str(tmp_path / "short.yaml")],
+        "timesteps": 160,
+        "n_envs": 4,
+        "rollout_steps": 20,
+        "minibatches": 2,
+        "checkpoint_every": 80,
+        "validation_seeds": 1,
+        "observation_groups": ["flow", "link", "size"],
+    }
+    folder = train(settings, tmp_path / "run", None)
+    first = ModelCard.parse((folder / "checkpoints" / "000000160" / "model.json").read_text(), "card")
+    assert first.ranges["local_instances"] == pytest.approx((8, 8), rel=0.02)
+    assert first.ranges["arrivals"][1] > 0.5
+    assert set(first.ranges) == {COMPONENTS[k].name for group in settings["observation_groups"] for k in GROUPS[group]}
+    train({"timesteps": 240}, None, folder)
+    then = ModelCard.parse((folder / "checkpoints" / "000000240" / "model.json").read_text(), "card")
+    assert then.ranges["arrivals"][1] >= first.ranges["arrivals"][1]
+
+
+def test_an_older_card_gets_its_ranges_from_episodes_of_its_training_scenarios(tmp_path: Path) -> None:
+    from prfaas_env.training.ranges import played
+
+    shipped = Portable(SHIPPED)
+    scenario = load_scenario("paper-stationary-80").with_overrides(horizon_s=200.0)
+    ranges = played(shipped, "residual", [scenario], 1_000_000, copies=4).ranges()
+    assert ranges == played(shipped, "residual", [scenario], 1_000_000, copies=4).ranges()
+    assert ranges["remote_instances"] == pytest.approx((4, 4), rel=0.02)
+    low, high = ranges["link_utilisation"]
+    assert 0.0 <= low < high < 0.5

@@ -55,5 +55,6 @@ def _note_ranges(model: Path) -> None:
             raise ConfigError(f"{model}: scenario {scenario.name} has changed since the model was trained on it")
     if not scenarios:
         raise ConfigError(f"{model}: training.scenarios: its card names none to play")
-    seen = played(trained, trained.card.action, scenarios, training_seed(training.get("seed", 0), 0))
+    seed, groups = training_seed(training.get("seed", 0), 0), training.get("observation_groups", ())
+    seen = played(trained, trained.card.action, scenarios, seed, groups)
     write_atomically(model.with_suffix(".json"), replace(trained.card, ranges=seen.ranges()).text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -18,6 +19,7 @@ from prfaas_env.environment.reward import TERMS
 from prfaas_env.scenario import Scenario
 from prfaas_env.training.folder import RunFolder
 from prfaas_env.training.model import save_actor, save_state
+from prfaas_env.training.ranges import SEEN_EVERY, Ranges, Seen, joined
 from prfaas_env.training.validation import Stopped, Validator
 
 __all__ = ["Figures", "Milestones", "Pace"]
@@ -86,10 +88,13 @@ class Milestones(BaseCallback):
         self._folder, self._scenarios = folder, scenarios
         self._validator, self._console = validator, console
         self._next = 0
+        self._seen = Seen(folder.settings.observation_groups)
+        self._seen_before: Ranges = {}  # the run was resumed
 
     def _on_training_start(self) -> None:
         if self.num_timesteps:  # resumed from a checkpoint
             self._next = self._after(self.num_timesteps)
+            self._seen_before = self._folder.ranges(self.num_timesteps)
 
     def _after(self, steps: int) -> int:
         every = self._folder.settings.checkpoint_every
@@ -101,15 +106,19 @@ class Milestones(BaseCallback):
             self.reached()
 
     def _on_step(self) -> bool:
+        if self.n_calls % SEEN_EVERY == 0:
+            self._seen.add(self.locals["new_obs"])
         return True
+
+    def _card(self, steps: int) -> dict[str, Any]:
+        return self._folder.card(steps, self._scenarios) | {"ranges": joined(self._seen_before, self._seen.ranges())}
 
     def keep(self, steps: int) -> None:
         """A checkpoint of what ``steps`` steps have taught."""
         self.model.num_timesteps = steps
         environments = self.training_env
         assert isinstance(environments, VecNormalize)
-        card = self._folder.card(steps, self._scenarios)
-        save_state(self.model, environments, self._folder.checkpoint(steps), card)
+        save_state(self.model, environments, self._folder.checkpoint(steps), self._card(steps))
         self._folder.drop_old_checkpoints()
 
     def reached(self) -> None:
@@ -122,7 +131,7 @@ class Milestones(BaseCallback):
             return
         best = self._folder.best_ratio()
         if not line["objective_ratio"] >= best:  # NaN, where nothing arrived, is no reason to have no model
-            save_actor(self.model, self._folder.path, self._folder.card(steps, self._scenarios))
+            save_actor(self.model, self._folder.path, self._card(steps))
         self._folder.add_validation(line)
         for name, value in line.items():
             if name != "timesteps":

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import platform
 import shutil
@@ -156,6 +157,12 @@ class RunFolder:
                 "version": prfaas_env.__version__,
             },
         }
+
+    def ranges(self, steps: int) -> dict[str, Any]:
+        """What the checkpoint at ``steps`` says of the values met until then; empty if it says nothing."""
+        card = json.loads((self.checkpoint(steps) / "model.json").read_text(encoding="utf-8"))
+        ranges: dict[str, Any] = card.get("ranges", {})
+        return ranges
 
     # --- validations --------------------------------------------------------------------------------------------------
 
