@@ -1,6 +1,6 @@
 # Needs Python ≥ 3.11, git and make; everything else goes into .venv/. Choose another interpreter with `make PYTHON=…`.
 .DEFAULT_GOAL := help
-.PHONY: setup demo test test-slow bench lint format clean help
+.PHONY: setup demo test test-slow bench tune lint format clean help
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -43,6 +43,17 @@ test-slow: $(STAMP) ## the tests that take minutes or need the network
 
 bench: $(STAMP) ## speed figures; writes results/bench.json and docs/performance.md
 	$(RUN) -m benchmarks
+
+# Studies go on where they stopped, and those in agents/tuned/ are finished: delete them to make them anew.
+TUNE := --trials 40 --seeds 2 --scenarios train --sampler-seed 0 --validation-seeds 10 --out agents/tuned
+
+tune: $(STAMP) ## tune the scripted policies; writes agents/tuned/ and a table in docs/evaluation.md
+	$(RUN) -m prfaas_env tune long-timescale $(TUNE)
+	$(RUN) -m prfaas_env tune dual-timescale $(TUNE)
+	$(RUN) -m prfaas_env tune sliding-window $(TUNE)
+	$(RUN) -m prfaas_env tune load-aware $(TUNE)
+	$(RUN) -m prfaas_env tune priced-completion $(TUNE)
+	$(RUN) -m docs.tuning_table
 
 lint: $(STAMP) ## style and types, without changing anything
 	$(RUN) -m ruff check

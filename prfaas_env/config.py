@@ -33,6 +33,7 @@ __all__ = [
     "nearest",
     "read_yaml",
     "to_mapping",
+    "to_yaml",
 ]
 
 T = TypeVar("T")
@@ -314,6 +315,17 @@ _FLOAT = r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(f"^(?:{_INT})$"), _DIGITS)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT})$"), _DIGITS)
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_int)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes the text that :class:`_Loader` would take for a number: 12e456789012 is a hash."""
+
+    yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+
+
+def to_yaml(content: Any) -> str:
+    """YAML that :func:`read_yaml` reads as the same plain content, keys in their order."""
+    return yaml.dump(to_mapping(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def _check_size(root: Any) -> None:

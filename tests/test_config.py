@@ -8,19 +8,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prfaas_env.config import (
     ConfigError,
     Range,
     Record,
+    _Loader,
     content_hash,
     from_mapping,
     merge,
     nearest,
     read_yaml,
     to_mapping,
+    to_yaml,
 )
 from prfaas_env.deployment import Deployment, load_deployment
 from prfaas_env.profiles import Profile, load_profile
@@ -184,6 +186,14 @@ def test_files_that_cannot_be_read(tmp_path: Path, content: str | bytes | None, 
     with pytest.raises(ConfigError, match=f"broken.yaml: {message}") as refused:
         read_yaml(path)
     assert "\n" not in str(refused.value)
+
+
+@given(st.from_regex(r"\A[-+.:_0-9a-fox]{1,12}\Z"))
+@example("12e456789012")
+@example("0o17")
+def test_text_that_looks_like_a_number_is_read_as_written(text: str) -> None:
+    content = {text: [text, 1, 1e-9, 1e300, True, None]}
+    assert yaml.load(to_yaml(content), _Loader) == content
 
 
 def test_anchors_may_be_merged_and_overridden(tmp_path: Path) -> None:

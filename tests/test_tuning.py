@@ -16,7 +16,9 @@ from docs.tuning_table import COMMAND, PAGE, with_table
 from prfaas_env.cli import app
 from prfaas_env.cli.errors import BAD_INPUT, run
 from prfaas_env.config import ConfigError
-from prfaas_env.policies import load_policy, policy_class, policy_names, tuning_study
+from prfaas_env.environment.core import DEFAULT_ENGINE
+from prfaas_env.evaluation.evaluation import evaluate
+from prfaas_env.policies import load_policy, policy_class
 from prfaas_env.scenario import load_scenario
 from prfaas_env.seeds import split_of, tuning_seeds, tuning_validation_seeds
 from prfaas_env.study import Span, Study, read_study
@@ -256,6 +258,16 @@ def test_policies_take_tuned_values(finished: Path, tmp_path: Path, monkeypatch:
     assert price_s("defaults", "b") == 0.0
 
 
+def test_the_leaderboard_states_the_budget(
+    scenarios: tuple[str, str], finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "_TUNED", finished)
+    options = {"engine": DEFAULT_ENGINE, "console": Console(quiet=True)}
+    evaluate(["naive", "least-completion"], scenarios, [0, 1], tmp_path, **options)
+    board = (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
+    assert "scripted policies tuned with 8 episodes each (docs/evaluation.md): least-completion\n" in board
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -296,19 +308,10 @@ def test_shipped_studies_are_what_their_trials_say(path: Path) -> None:
     assert study.spans == policy_class(study.policy).tunable
     published = policy_class(study.policy).Parameters()
     assert trials[0].parameters == {name: getattr(published, name) for name in study.spans}
-    assert study.command.replace("python", "$(RUN)", 1).replace("DIR", "agents/tuned") in _made_by_make()
-
-
-def _made_by_make() -> list[str]:
-    text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n\t", "")
-    return re.findall(r"^\t(\$\(RUN\) -m prfaas_env tune .*)$", text, flags=re.MULTILINE)
-
-
-def test_every_policy_with_constants_is_tuned_with_the_same_budget() -> None:
-    scripted = [name for name in policy_names() if name in agents._SCRIPTED]
-    studies = {name: tuning_study(name) for name in scripted if getattr(policy_class(name), "tunable", None)}
-    assert len({study.budget for study in studies.values() if study is not None}) == 1
-    assert [name for name, study in studies.items() if study is None] == []
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (options,) = re.findall(r"^TUNE := (.*)$", makefile, flags=re.MULTILINE)
+    assert f"\t$(RUN) -m prfaas_env tune {study.policy} $(TUNE)\n" in makefile
+    assert study.command == f"python -m prfaas_env tune {study.policy} {options.replace('agents/tuned', 'DIR')}"
 
 
 def test_the_page_has_the_studies_as_they_are() -> None:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-import yaml
-
 import prfaas_env
-from prfaas_env.config import ConfigError, to_mapping
+from prfaas_env.config import ConfigError, to_yaml
 from prfaas_env.evaluation.provenance import libraries
 from prfaas_env.evaluation.results import prepare_folder, write_atomically
 from prfaas_env.study import Study, Validated, read_study
@@ -90,7 +88,7 @@ class StudyFiles:
             validation=validation,
         )
         text = f"# {study.budget}; every trial is in {self.trials.name}.\n"
-        text += yaml.safe_dump(to_mapping(study), sort_keys=False, allow_unicode=True, width=120)
+        text += to_yaml(study)
         write_atomically(self.study, text)
         write_atomically(self.trials, to_csv(trials, list(study.spans), list(study.scenarios)))
         return study
