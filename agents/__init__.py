@@ -24,8 +24,12 @@ _SCRIPTED = {
     "naive": ("naive", "Naive"),
     "closed-form": ("closed_form", "ClosedForm"),
     "windowed-closed-form": ("windowed_closed_form", "WindowedClosedForm"),
+    "sliding-window": ("sliding_window", "SlidingWindow"),
+    "long-timescale": ("long_timescale", "LongTimescale"),
     "dual-timescale": ("dual_timescale", "DualTimescale"),
+    "load-aware": ("load_aware", "LoadAware"),
     "least-completion": ("least_completion", "LeastCompletion"),
+    "priced-completion": ("priced_completion", "PricedCompletion"),
 }
 _TUNED = Path(__file__).resolve().parent / "tuned"
 _LEARNED = Path(__file__).resolve().parent / "pretrained" / "residual" / "model.npz"

@@ -19,10 +19,15 @@ from prfaas_env.environment.observation import decode
 from prfaas_env.scenario import Scenario
 from prfaas_env.study import Span
 
-__all__ = ["Observed", "Policy", "ScriptedPolicy", "Span"]
+__all__ = ["Observed", "Policy", "ScriptedPolicy", "Span", "elapsed"]
 
 Observed = dict[str, float]
 """An observation's components by name, in physical units."""
+
+
+def elapsed(clock_s: float, period_s: float, observed: Observed) -> bool:
+    """Whether a period is over, to the nearest control step (whose length is observed in float32)."""
+    return clock_s > period_s - 0.5 * observed["control_step_s"]
 
 
 class Policy(Protocol):

@@ -5,30 +5,39 @@
 the searched value while KV piles up at the link, so that less is sent out. When the link has long been idle and remote
 compute is free, t comes down towards the searched value.
 
-*Long loop.* Θ_prfaas + Θ_pd-p ≪ Θ_pd-d turns one decode node into a prefill node, ≫ the reverse. They are far apart
-when another split would sustain more than the present one by the hysteresis (with a handful of nodes the stages never
-meet, and a rule on their ratio would turn the same node to and fro); queues must not say the opposite. After every
-change of the roles t is re-solved.
+*Long loop.* Θ_prfaas + Θ_pd-p ≪ Θ_pd-d turns one decode node into a prefill node, ≫ the reverse, with hysteresis and
+unless the queues say the opposite (:func:`agents.long_timescale.turned_over`). After every change of the roles t is
+re-solved.
+
+*Cache rule.* Which prefix counts is settled beside the policy, not by it: the environment's ``cache_rule`` ``auto`` is
+the paper's rule (bandwidth scarce: each cluster's cache alone, l_total − l_pd against t; abundant: the longer prefix,
+copied), judged each interval on the same egress utilisation that the short loop watches. What it calls abundant is this
+policy's default for an idle link: while the longer prefix counts, t may come down, and from congestion on, each cache
+counts alone again. The lengths on which t is searched are uncached ones, after the match that the rule in force makes.
 
 The paper publishes none of the constants: they are the parameters, to be tuned on training seeds with the same budget
 as a learned policy. The defaults were chosen among some thirty settings (of two rules for the long loop) by the
 geometric mean of mean TTFT over drift-mix, link-shared, link-collapse, mooncake-like and paper-stationary-95, six
 training seeds each (from 1,000,000). A long period of 30 s gains 1 % more, but the paper's long loop runs over
-minutes. The re-search is the online closed form of the observation, on the environment's window.
+minutes. The re-search is the online closed form of the observation, on the environment's window (``window_s``); the
+time of a conversion and the delay of the link are the deployment's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from prfaas_env.config import ConfigError, Range, Record
+from prfaas_env.environment.cache_rule import ABUNDANT_UTILISATION
 from prfaas_env.profiles import Positive
 from prfaas_env.simulator.control import Control
 
-from .base import Observed, ScriptedPolicy
+from .base import Observed, ScriptedPolicy, Span, elapsed
+from .long_timescale import LONG_LOOP_SPANS, turned_over
 
 __all__ = ["DualTimescale", "DualTimescaleParameters"]
 
@@ -44,7 +53,7 @@ class DualTimescaleParameters(Record):
     congested_queue: Positive = 0.5
     congested_backlog_s: Positive = 2.0  # seconds that the link needs for what is produced and not yet sent
     raise_factor: Annotated[float, Range(ge=1)] = 1.2  # that example has 1.5 (4K → 6K)
-    idle_utilisation: Share = 0.5
+    idle_utilisation: Share = ABUNDANT_UTILISATION
     idle_queue: Annotated[float, Range(ge=0)] = 0.25
     idle_after_s: Positive = 10.0
     relax_factor: Annotated[float, Range(gt=1)] = 1.5
@@ -62,16 +71,23 @@ class DualTimescaleParameters(Record):
 THRESHOLD, TARGET, SPLIT, SHORT_S, LONG_S, IDLE_S = range(6)
 
 
-def _elapsed(clock_s: float, period_s: float, observed: Observed) -> bool:
-    """Whether a period is over, to the nearest control step (whose length is observed in float32)."""
-    return clock_s > period_s - 0.5 * observed["control_step_s"]
-
-
 class DualTimescale(ScriptedPolicy):
     """The paper's scheduler on what an operator can measure."""
 
     action_mode = "absolute"
     Parameters = DualTimescaleParameters
+    tunable: ClassVar[Mapping[str, Span]] = {  # spans of idle and congested do not meet: each point is a valid setting
+        "short_period_s": Span(5.0, 300.0, log=True),
+        "congested_utilisation": Span(0.55, 1.0),
+        "congested_queue": Span(0.4, 20.0, log=True),
+        "congested_backlog_s": Span(0.1, 60.0, log=True),
+        "raise_factor": Span(1.0, 4.0),
+        "idle_utilisation": Span(0.0, 0.54),
+        "idle_queue": Span(0.0, 0.39),
+        "idle_after_s": Span(5.0, 900.0, log=True),
+        "relax_factor": Span(1.02, 4.0, log=True),
+        **LONG_LOOP_SPANS,
+    }
 
     def fresh_memory(self) -> np.ndarray:
         own = self.deployment
@@ -98,7 +114,7 @@ class DualTimescale(ScriptedPolicy):
         utilisation = observed["link_utilisation"]
         idle = utilisation < own.idle_utilisation and queue <= own.idle_queue
         memory[IDLE_S] = memory[IDLE_S] + observed["control_step_s"] if idle else 0.0
-        if not _elapsed(memory[SHORT_S], own.short_period_s, observed):
+        if not elapsed(memory[SHORT_S], own.short_period_s, observed):
             return
         if utilisation > own.congested_utilisation or queue > own.congested_queue:
             memory[THRESHOLD] = searched
@@ -108,7 +124,7 @@ class DualTimescale(ScriptedPolicy):
             remote_s = observed["remote_expected_wait_s"] + backlog_s
             if backlog_s > own.congested_backlog_s and observed["local_expected_wait_s"] < remote_s:
                 memory[THRESHOLD] = searched * own.raise_factor
-        elif _elapsed(memory[IDLE_S], own.idle_after_s, observed):
+        elif elapsed(memory[IDLE_S], own.idle_after_s, observed):
             memory[THRESHOLD] = max(searched, memory[THRESHOLD] / own.relax_factor)
         else:
             return
@@ -117,15 +133,7 @@ class DualTimescale(ScriptedPolicy):
     def _long_loop(self, observed: Observed, memory: np.ndarray) -> None:
         """Turn one node over where the stages are so far apart that it pays; one conversion at a time."""
         own = self.parameters
-        if not _elapsed(memory[LONG_S], own.long_period_s, observed) or observed["converting_share"] > 0.0:
+        if not elapsed(memory[LONG_S], own.long_period_s, observed) or observed["converting_share"] > 0.0:
             return
         memory[LONG_S] = 0.0
-        prefill, decode = observed["prefill_present_split_rps"], observed["decode_present_split_rps"]
-        if observed["lambda_max"] <= (1.0 + own.hysteresis) * min(prefill, decode):
-            return
-        nodes, best = round(observed["prefill_nodes"]), round(observed["advised_prefill"])
-        prefill_queue = observed["remote_queue"] + observed["local_queue"]
-        if prefill < decode and best > nodes and prefill_queue >= observed["decode_queue"]:
-            memory[TARGET] = nodes + 1
-        elif decode < prefill and best < nodes and observed["decode_queue"] >= prefill_queue:
-            memory[TARGET] = nodes - 1
+        memory[TARGET] = turned_over(observed, round(memory[TARGET]), own.hysteresis)

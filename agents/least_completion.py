@@ -1,7 +1,7 @@
 """``least-completion``: each request goes where its expected completion is earlier; N_p as the window advises.
 
 The comparison needs the request, which no interval policy sees: the ``price`` law inside the engine makes it. The
-policy only names the price, 0 unless given.
+policy only names the price, 0 unless given; ``priced-completion`` is the one whose parameters are tuned.
 """
 
 from __future__ import annotations

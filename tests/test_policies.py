@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import timeit
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,24 @@ import numpy as np
 import pytest
 
 import agents
+from agents.base import ScriptedPolicy
 from agents.dual_timescale import DualTimescale, DualTimescaleParameters
 from prfaas_env.config import ConfigError
 from prfaas_env.deployment import load_deployment
 from prfaas_env.environment.core import ControlLoop
-from prfaas_env.environment.observation import COMPONENTS, encode, layout_hash
+from prfaas_env.environment.observation import COMPONENTS, HISTOGRAM_FACTS, coarse_shares, decode, encode, layout_hash
 from prfaas_env.policies import load_policy, policy_names
 from prfaas_env.resources import names as shipped
 from prfaas_env.scenario import Scenario, load_scenario
 from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.signals import SIGNAL
+from prfaas_env.theory.online import bin_shares
 from prfaas_env.theory.plan import plan
 
-SCRIPTED = [name for name in policy_names() if name != "learned"]
+SCRIPTED = [
+    name for name in policy_names() if name != "learned" and issubclass(agents.policy_class(name), ScriptedPolicy)
+]
+TUNABLE = [name for name in SCRIPTED if agents.policy_class(name).tunable]
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +145,154 @@ def test_least_completion_names_its_price(scenario: Scenario) -> None:
     assert priced[0].finish()["remote"].mean() < free[0].finish()["remote"].mean()
 
 
+# --- tuning -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_policy_with_constants_of_its_own_can_be_tuned() -> None:
+    assert set(TUNABLE) >= {"sliding-window", "long-timescale", "dual-timescale", "load-aware", "priced-completion"}
+
+
+@pytest.mark.parametrize("name", TUNABLE)
+def test_every_point_of_the_tuning_spans_is_a_valid_setting(name: str, scenario: Scenario) -> None:
+    policy = agents.policy_class(name)
+    spans, default = policy.tunable, policy.Parameters()
+    assert all(span.low <= getattr(default, key) <= span.high for key, span in spans.items())
+    assert all(span.low > 0 for span in spans.values() if span.log)
+    if name != "priced-completion":
+        assert set(spans) == set(vars(default))  # no constant is out of reach
+    rng = np.random.default_rng(0)
+    corners = rng.integers(0, 2, (50, len(spans)))
+    for point in (np.zeros(len(spans)), np.ones(len(spans)), *corners, *rng.random((50, len(spans)))):
+        values: dict[str, Any] = {
+            key: float(span.low + x * (span.high - span.low))
+            for x, (key, span) in zip(point, spans.items(), strict=True)
+        }
+        load_policy(name, scenario, **values)
+
+
+# --- on observations made by hand -------------------------------------------------------------------------------------
+
+
+def controls_under(
+    policy: Any, *spells: tuple[int, dict[str, float]], advised: tuple[float, int] = (1e4, 3)
+) -> list[Control]:
+    """What a policy sets while each spell of (steps, components) lasts."""
+    controls, state = [], None
+    for steps, components in spells:
+        for _ in range(steps):
+            action, state = policy.predict(encode_named(components), state)
+            controls.append(policy.actions.decode(action, *advised))
+    return controls
+
+
+def encode_named(components: dict[str, float]) -> np.ndarray:
+    """An observation from some of its components; the others are 0."""
+    return encode(np.array([components.get(c.name, 0.0) for c in COMPONENTS]))
+
+
+def paper_load(scenario: Scenario, arrivals: float, **others: float) -> dict[str, float]:
+    """The paper's lengths at some rate, as an observation shows them."""
+    shares = coarse_shares(bin_shares(scenario.nominal.lengths))
+    seen = {
+        "arrivals": arrivals,
+        "load": arrivals / 3.228,
+        "output_mean": 1024.0,
+        "link_capacity_gbps": 100.0,
+        "prefill_nodes": 3.0,
+        "target_prefill_nodes": 3.0,
+        "advised_prefill": 3.0,
+    }
+    return seen | dict(zip(HISTOGRAM_FACTS, shares, strict=True)) | others
+
+
+def test_load_aware_sends_nearly_everything_at_low_load_and_ends_at_the_throughput_optimum(scenario: Scenario) -> None:
+    policy = load_policy("load-aware", scenario, tuned=False)
+    best = plan(scenario.deployment, scenario)
+    rates = (0.8, 1.6, 2.4, 3.1, 2.0 * best.lambda_max_rps)
+    controls = [controls_under(policy, (1, paper_load(scenario, rate)))[0] for rate in rates]
+    thresholds = [control.threshold_tokens for control in controls]
+    shares_kept = scenario.nominal.lengths.cdf(np.array(thresholds))
+    assert shares_kept[0] < 0.02
+    assert shares_kept[1] < 0.15
+    assert thresholds == sorted(thresholds)
+    assert thresholds[3] == pytest.approx(best.threshold_tokens, rel=0.15)
+    # Beyond Λ_max nothing keeps up: the busiest stage of all is the least busy there.
+    assert thresholds[4] == pytest.approx(best.threshold_tokens, rel=0.15)
+    assert controls[4].n_prefill == best.n_prefill
+
+
+def test_load_aware_beats_the_throughput_optimum_at_low_load() -> None:
+    light = load_scenario("light-load").with_overrides(horizon_s=1200.0)
+    aware, optimum = (
+        run(light, load_policy(name, light, tuned=False))[0].finish() for name in ("load-aware", "closed-form")
+    )
+    assert aware["remote"].mean() > 0.95
+    assert aware["ttft_s"].mean() < 0.85 * optimum["ttft_s"].mean()
+
+
+def test_load_aware_keeps_requests_local_while_the_link_is_down(scenario: Scenario) -> None:
+    seen = paper_load(scenario, 1.0, link_capacity_gbps=0.0)
+    assert controls_under(load_policy("load-aware", scenario), (1, seen))[0].threshold_tokens == np.inf
+
+
+def test_load_aware_moves_n_p_only_for_a_gain_beyond_the_hysteresis(scenario: Scenario) -> None:
+    short = dict.fromkeys(HISTOGRAM_FACTS, 0.0) | {HISTOGRAM_FACTS[1]: 1.0}  # 1K to 1.4K: decode is the bottleneck
+    seen = paper_load(scenario, 4.5, **short)
+    stuck = load_policy("load-aware", scenario, hysteresis=0.99)
+    assert controls_under(stuck, (1, seen))[0].n_prefill == 1  # as it is decode cannot keep up: any hysteresis yields
+    three = paper_load(scenario, 2.9)
+    for hysteresis, expected in ((0.0, 4), (0.1, 3)):  # a gain of 7 %
+        policy = load_policy("load-aware", scenario, tuned=False, hysteresis=hysteresis)
+        assert controls_under(policy, (1, three))[0].n_prefill == expected
+
+
+def test_load_aware_decides_in_a_moment(scenario: Scenario) -> None:
+    policy, seen = load_policy("load-aware", scenario), decode(encode_named(paper_load(scenario, 2.0)))
+    assert min(timeit.repeat(lambda: policy.decide(seen, np.empty(0)), number=10, repeat=20)) / 10 < 2e-3
+
+
+def test_priced_completion_asks_more_for_the_remote_pool_the_higher_the_load(scenario: Scenario) -> None:
+    policy = load_policy("priced-completion", scenario, tuned=False, price_s=0.1, load_price_s=1.0)
+    for load, price in ((0.0, 0.1), (0.5, 0.6), (1.7, 1.1)):
+        control = controls_under(policy, (1, paper_load(scenario, 1.0, load=load)))[0]
+        assert control.law == "price"
+        assert control.price_s == pytest.approx(price, abs=1e-4)
+
+
+def test_priced_completion_does_not_convert_as_the_window_s_advice_flickers(scenario: Scenario) -> None:
+    policy = load_policy("priced-completion", scenario, tuned=False)
+    for advised in (2, 3, 4):
+        seen = paper_load(scenario, 1.6, advised_prefill=float(advised))
+        assert controls_under(policy, (1, seen), advised=(1e4, advised))[0].n_prefill == 3
+
+
+WINDOW = {
+    "control_step_s": 10.0,
+    "prefill_nodes": 3.0,
+    "advised_threshold": 9_000.0,
+    "advised_threshold_present_split": 12_000.0,
+    "prefill_present_split_rps": 3.0,
+    "decode_present_split_rps": 3.9,
+    "lambda_max": 3.1,
+    "advised_prefill": 5.0,
+}
+
+
+def test_sliding_window_solves_once_a_period_at_the_split_that_is_there(scenario: Scenario) -> None:
+    policy = load_policy("sliding-window", scenario, period_s=30.0, hysteresis=0.1)
+    controls = controls_under(policy, (4, WINDOW), (2, WINDOW | {"advised_threshold_present_split": 15_000.0}))
+    np.testing.assert_allclose([c.threshold_tokens for c in controls], [19_400] * 3 + [12_000] * 3, rtol=1e-4)
+    assert {c.n_prefill for c in controls} == {3}  # 3 % more is within the hysteresis
+    assert controls_under(policy, (4, WINDOW | {"lambda_max": 3.4}))[-1].n_prefill == 5
+
+
+def test_long_timescale_moves_n_p_and_never_t(scenario: Scenario) -> None:
+    policy = load_policy("long-timescale", scenario, long_period_s=60.0, hysteresis=0.1)
+    controls = controls_under(policy, (8, WINDOW | {"lambda_max": 3.4}), (8, WINDOW | {"prefill_nodes": 4.0}))
+    assert {c.threshold_tokens for c in controls} == {19_400.0}
+    assert [c.n_prefill for c in controls] == [3] * 6 + [4] * 10
+
+
 # --- dual-timescale, loop by loop -------------------------------------------------------------------------------------
 
 CALM = {
@@ -157,14 +311,8 @@ CALM = {
 
 def controls_of(scenario: Scenario, *spells: tuple[int, dict[str, float]], **parameters: float) -> list[Control]:
     """What ``dual-timescale`` sets while each spell of (steps, components other than calm) lasts."""
-    policy = load_policy("dual-timescale", scenario, **parameters)
-    controls, state = [], None
-    for steps, components in spells:
-        raw = np.array([(CALM | components).get(c.name, 0.0) for c in COMPONENTS])
-        for _ in range(steps):
-            action, state = policy.predict(encode(raw), state)
-            controls.append(policy.actions.decode(action, 1e4, 3))
-    return controls
+    policy = load_policy("dual-timescale", scenario, tuned=False, **parameters)
+    return controls_under(policy, *((steps, CALM | components) for steps, components in spells))
 
 
 def thresholds_of(scenario: Scenario, *spells: tuple[int, dict[str, float]], **parameters: float) -> list[float]:
@@ -265,7 +413,7 @@ def test_dual_timescale_beats_a_static_setting_under_drift() -> None:
     ],
 )
 def test_bad_names_and_parameters_are_refused_in_one_line(
-    scenario: Scenario, name: str, parameters: dict[str, float], message: str
+    scenario: Scenario, name: str, parameters: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message) as refusal:
         load_policy(name, scenario, **parameters)
