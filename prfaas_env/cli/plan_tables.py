@@ -27,6 +27,8 @@ def tables(report: Report) -> Iterator[RenderableType]:
         yield from _under_loads(report)
     if report.equal_cost:
         yield _equal_cost(report)
+        most = report.equal_cost.break_even_remote_usd_per_hour
+        yield f"Break-even with homogeneous PD: [bold]{most:,.2f}[/bold] USD/h for a remote instance, all else equal."
     if report.trace:
         yield _trace(report)
     yield _advice(report)

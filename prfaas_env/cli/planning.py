@@ -100,6 +100,11 @@ def command(
         _check_out(out)
     with Console(stderr=True).status("Planning …") as status:
         asked = question(profiles=profiles, prices=prices, threshold_tokens=threshold, **asked_by)
+        if sweep and asked.deployment.remote is None:
+            raise ConfigError(
+                f"--sweep: deployment {asked.deployment.name!r} has no remote cluster, so nothing to sweep; "
+                "--curves shows the rate against N_p"
+            )
         found = report(asked, simulated=simulation, seeds=seeds, slo_ttft_s=slo_ttft, progress=status.update)
         swept = _curves(asked.deployment, asked.workload, asked.form, asked.plan) if curves else {}
         named = {

@@ -79,6 +79,8 @@ def _format_of(path: Path) -> str:
     first = (
         "" if path.suffix == ".parquet" else next((block.texts[0] for block in line_blocks(path) if block.texts), "")
     )
+    if not first and path.suffix != ".parquet":
+        raise ConfigError(f"{path}: the trace is empty")
     try:
         row = json.loads(first)
         found = set(row) if isinstance(row, dict) else set()

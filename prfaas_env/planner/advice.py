@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from prfaas_env.planner.cost import EqualCost
-from prfaas_env.planner.inputs import Question
+from prfaas_env.planner.inputs import EDGE_SHARE, Question
 from prfaas_env.planner.prices import unpriced
 from prfaas_env.planner.traffic import Traffic
 from prfaas_env.theory import closed_form as eq
@@ -125,13 +125,11 @@ def advice(asked: Question, of_trace: Traffic | None) -> tuple[Advice, ...]:
 def _long_requests(asked: Question) -> tuple[float, float, float]:
     """Mean prefill time, local and remote, and Φ_kv in bit/s, of the requests that cross (of all, if none does)."""
     model = asked.model
-    at = eq.loads_at(model.loads, np.array([asked.cut if asked.plan.offload_fraction > 0 else 0.0]))
-    all_local = eq.stage_loads(model.points.weights, model.local_s, model.local_s, model.kv_bits)
-    local = eq.loads_at(all_local, np.array([asked.cut if asked.plan.offload_fraction > 0 else 0.0]))
-    crossing = 1.0 - float(at[eq.KEPT, 0])
-    remote_s, sent_bits = float(at[eq.REMOTE, 0]), float(at[eq.SENT, 0])
-    phi_bps = float(eq.kv_throughput_bps(sent_bits, remote_s))
-    return float(local[eq.REMOTE, 0]) / crossing, remote_s / crossing, phi_bps
+    cut = np.array([asked.cut if asked.plan.offload_fraction > EDGE_SHARE else 0.0])
+    on_local = eq.stage_loads(model.points.weights, model.local_s, model.local_s, model.kv_bits)
+    at, local_s = eq.loads_at(model.loads, cut), float(eq.loads_at(on_local, cut)[eq.REMOTE, 0])
+    crossing, remote_s = 1.0 - float(at[eq.KEPT, 0]), float(at[eq.REMOTE, 0])
+    return local_s / crossing, remote_s / crossing, float(eq.kv_throughput_bps(at[eq.SENT, 0], remote_s))
 
 
 def verdict(asked: Question, judged: tuple[Advice, ...], costs: EqualCost | None) -> Verdict:
@@ -163,7 +161,7 @@ def _routing(judged: Mapping[str, Advice]) -> tuple[Literal["static", "adaptive"
 def _crossing(asked: Question, costs: EqualCost | None) -> tuple[bool | None, str]:
     if asked.deployment.remote is None:
         return None, "Crossing: this deployment has no remote cluster; plan one that has (--deployment) to compare."
-    if asked.plan.offload_fraction <= 0.0:
+    if asked.plan.offload_fraction <= EDGE_SHARE:
         return False, "Crossing is not worth it: at the optimum nothing is sent; keep everything local."
     if costs is None:
         return None, "Crossing: not to be told without prices of all instances (--prices)."

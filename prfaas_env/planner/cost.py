@@ -36,6 +36,8 @@ class EqualCost:
     - ``homogeneous_instances``: local instances alone that this money rents (a fraction counts), at their best split;
       ``ratio_homogeneous`` is Λ_max over theirs. ``…_whole``: the same with whole instances, rounded down; ``None``
       where they cannot both prefill and decode.
+    - ``break_even_remote_usd_per_hour``: what a remote instance may cost for ``ratio_homogeneous`` to be 1, all else as
+      it is (below 0: not even for nothing).
     - ``same_dc``: the deployment's instances in one data centre, its fabric in place of the link, egress free;
       ``ratio_same_dc`` is requests per USD over theirs. ``same_dc_premium_usd_per_hour``: how much dearer a remote
       instance would have to be inside the local data centre for the two to break even (0 or less: never worth it
@@ -48,6 +50,7 @@ class EqualCost:
     ratio_homogeneous: float
     homogeneous_whole_lambda_max_rps: float | None
     ratio_homogeneous_whole: float | None
+    break_even_remote_usd_per_hour: float
     same_dc_lambda_max_rps: float
     same_dc_usd_per_hour: float
     ratio_same_dc: float
@@ -77,13 +80,15 @@ def equal_cost(asked: Question) -> EqualCost | None:
     if deployment.remote is None or unpriced(deployment):
         return None
     usd = usd_per_hour(asked, found.lambda_max_rps)
-    instances = usd / deployment.local.profile.price_usd_per_hour
+    local_usd, remote_usd = (c.profile.price_usd_per_hour for c in (deployment.local, deployment.remote))
+    instances, n_remote = usd / local_usd, deployment.remote.instances
     homogeneous = instances * homogeneous_rps(asked)
     whole = _whole(asked, int(instances + 1e-9))
     inside = same_dc(deployment)
     inside_rps = asked.plan_of(inside, asked.workload).lambda_max_rps
     inside_usd = inside.instances_usd_per_hour
     rate = found.lambda_max_rps
+    worth_usd = rate / (homogeneous / instances) * local_usd  # of local instances that sustain as much
     return EqualCost(
         usd_per_hour=usd,
         homogeneous_instances=instances,
@@ -91,10 +96,11 @@ def equal_cost(asked: Question) -> EqualCost | None:
         ratio_homogeneous=rate / homogeneous,
         homogeneous_whole_lambda_max_rps=whole,
         ratio_homogeneous_whole=rate / whole if whole else None,
+        break_even_remote_usd_per_hour=(worth_usd - (usd - n_remote * remote_usd)) / n_remote,
         same_dc_lambda_max_rps=inside_rps,
         same_dc_usd_per_hour=inside_usd,
         ratio_same_dc=rate / usd / (inside_rps / inside_usd),
-        same_dc_premium_usd_per_hour=(usd * inside_rps / rate - inside_usd) / deployment.remote.instances,
+        same_dc_premium_usd_per_hour=(usd * inside_rps / rate - inside_usd) / n_remote,
     )
 
 

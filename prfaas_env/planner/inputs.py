@@ -21,11 +21,12 @@ from prfaas_env.profiles import load_profile
 from prfaas_env.scenario import Scenario
 from prfaas_env.theory.plan import Form, HasLengths, Plan, StageModel, plan
 
-__all__ = ["Question", "question"]
+__all__ = ["EDGE_SHARE", "Question", "question"]
 
 ROLES = ("remote", "local")
 # Under one request in a quarter of an hour nothing that one would call a service is left; a wrong unit does that.
 LEAST_RPS = 1e-3
+EDGE_SHARE = 1e-3  # a side that gets fewer of the requests than this gets none worth an instance
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,17 @@ def question(
         asked = replace(asked, trace=replace(replayed, deployment=asked.deployment))
     if not asked.plan.lambda_max_rps >= LEAST_RPS:
         raise ConfigError(_nothing_sustained(asked))
+    shortest, limit = asked.model.points.lengths_tokens[0], _context_limit(asked.deployment)
+    if shortest >= limit:
+        raise ConfigError(
+            f"{asked.workload_name}: every input has {shortest:,.0f} tokens or more, context_limit_tokens of the "
+            f"profiles is {limit:,}: no request can be served; choose profiles with a longer context (--profile)"
+        )
     return asked
+
+
+def _context_limit(deployment: Deployment) -> int:
+    return min(c.profile.context_limit_tokens for c in (deployment.local, deployment.remote) if c)
 
 
 def _replayed(trace: str, columns: str | None) -> tuple[Scenario, tuple[str, ...]]:
@@ -185,18 +196,21 @@ def _extremes(asked: Question) -> list[str]:
             "to one side; give the measured lengths if they differ"
         )
     if asked.deployment.route_pinned is None and asked.threshold_tokens is None:
-        if found.offload_fraction <= 0.0:
+        if found.offload_fraction <= EDGE_SHARE:
             said.append(
-                f"t* = {found.threshold_tokens:,.0f} tokens, no request is longer: keep everything local, the remote "
-                "cluster adds nothing"
+                f"t* = {found.threshold_tokens:,.0f} tokens, next to no request is longer: keep everything local, the "
+                "remote cluster adds nothing"
             )
-        elif found.offload_fraction >= 1.0:
-            said.append("t* = 0: send every prefill remote, the local prefill instances add nothing")
-    limits = [c.profile.context_limit_tokens for c in (asked.deployment.local, asked.deployment.remote) if c]
-    beyond = float(points.weights[points.lengths_tokens > min(limits)].sum())
+        elif found.offload_fraction >= 1.0 - EDGE_SHARE:
+            said.append(
+                f"t* = {found.threshold_tokens:,.0f} tokens, next to no request is shorter: send every prefill remote, "
+                "the local prefill instances add nothing"
+            )
+    limit = _context_limit(asked.deployment)
+    beyond = float(points.weights[points.lengths_tokens > limit].sum())
     if beyond > 0:
         said.append(
-            f"{beyond:.1%} of the requests exceed the profiles' context limit of {min(limits):,} tokens: the closed "
+            f"{beyond:.1%} of the requests exceed the profiles' context limit of {limit:,} tokens: the closed "
             "form counts them, the simulator refuses them"
         )
     said += [

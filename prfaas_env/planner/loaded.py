@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prfaas_env.config import ConfigError
-from prfaas_env.evaluation.simulate import simulate
+from prfaas_env.environment.core import DEFAULT_ENGINE
 from prfaas_env.evaluation.statistics import CONFIDENCE
 from prfaas_env.planner.inputs import Question
 from prfaas_env.scenario import Scenario
+from prfaas_env.simulator.engine import make_engine
+from prfaas_env.simulator.log import REJECTED
 from prfaas_env.workload.lengths import NominalWorkload
 from prfaas_env.workload.workload import SyntheticWorkload
 
@@ -34,7 +36,6 @@ WARM_UP = 0.2  # of the time; the system begins empty
 SERVICES = 20.0  # a run lasts at least this many times what a request takes, unless that were too many requests
 MOST_REQUESTS = 300_000
 LONGEST_S = 7 * 86_400.0  # of a scenario
-STEP_S = 300.0  # nothing is to be controlled
 HIGHEST_LOAD, SEARCH_STEPS = 0.99, 10  # of the search for an objective: to a thousandth of Λ_max
 
 
@@ -76,7 +77,7 @@ def steady(asked: Question, rate_rps: float) -> Scenario:
     horizon_s = min(max(REQUESTS / rate_rps, SERVICES * service_s), MOST_REQUESTS / rate_rps, LONGEST_S)
     place = replace(
         deployment.with_split(found.n_prefill or 0),
-        threshold_tokens=found.threshold_tokens or 0.0,
+        threshold_tokens=float(round(found.threshold_tokens or 0.0)),  # policies set whole tokens
     )
     laws = NominalWorkload(asked.workload.lengths, asked.workload.output_tokens)
     return Scenario(
@@ -86,7 +87,6 @@ def steady(asked: Question, rate_rps: float) -> Scenario:
         nominal=laws,
         rate_rps=rate_rps,
         horizon_s=horizon_s,
-        control_step_s=STEP_S,
     )
 
 
@@ -102,13 +102,13 @@ def loaded(asked: Question, load: float, seeds: int = SEEDS) -> Loaded:
     scenario = steady(asked, rate_rps)
     rows, arrived, refused = [], 0, 0
     for seed in range(seeds):
-        run = simulate(scenario, "static", seed)
-        ttft_s = settled_ttft_s(run.requests, scenario.horizon_s)
-        arrived, refused = arrived + len(run.requests), refused + int(run.summary["rejected"])
+        log = _log(scenario, seed)
+        ttft_s = settled_ttft_s(log, scenario.horizon_s)
+        arrived, refused = arrived + len(log), refused + int((log["status"] == REJECTED).sum())
         if not len(ttft_s):
             raise ConfigError(
-                f"--seeds: the simulation served none of {len(run.requests):,} requests: are all longer than the "
-                "profiles' context_limit_tokens?"
+                f"{asked.workload_name}: the simulation served none of {len(log):,} requests: input and "
+                "output together exceed context_limit_tokens of the profiles"
             )
         rows.append([float(ttft_s.mean()), *np.percentile(ttft_s, (50, 90, 99)).tolist()])
     mean, p50, p90, p99 = np.array(rows).T
@@ -127,6 +127,13 @@ def loaded(asked: Question, load: float, seeds: int = SEEDS) -> Loaded:
         ttft_p99_s=float(p99.mean()),
         refused_share=refused / arrived,
     )
+
+
+def _log(scenario: Scenario, seed: int) -> np.ndarray:
+    """The requests of ``prfaas_env.simulate`` with the policy ``static``, without a control loop that never acts."""
+    engine = make_engine(DEFAULT_ENGINE, scenario.deployment, scenario.draw(seed).stream)
+    engine.drain()
+    return engine.log()
 
 
 def _interval(values: np.ndarray) -> tuple[float, float]:

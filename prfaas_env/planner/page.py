@@ -104,7 +104,7 @@ def _price(report: Report, swept: PriceSweep) -> Chart:
     )
     words = (
         "Λ_max over that of local instances alone for the same money, by the price of a remote over a local instance. "
-        f"Equal at {number(swept.break_even_price_ratio)}; dotted upright: the present {number(present or 0)}."
+        f"Dotted upright: the present {number(present or 0)}."
     )
     axis = log_axis("price of a remote over a local instance (log)", swept.price_ratio)
     vertical = [present] if present else []
@@ -137,10 +137,19 @@ def to_html(report: Report, swept: Sweep) -> str:
     page.charts(shown)
     page.heading("Advice")
     page.table(
-        ("way", "quantity", "value", "threshold", "", "why there"),
+        ("number", "value", "", "threshold", "", "way"),
         [
-            (one.way, one.quantity, quantity(one.value), quantity(one.threshold), judgement(one), one.reason)
+            (
+                one.quantity,
+                quantity(one.value),
+                "≥" if one.at_least else "≤",
+                quantity(one.threshold),
+                judgement(one),
+                one.way,
+            )
             for one in report.advice
         ],
     )
+    for one in report.advice:
+        page.text(f"{one.quantity}: {one.reason}.", quiet=True)
     return page.html()

@@ -53,14 +53,10 @@ class ShareSweep:
 
 @dataclass(frozen=True)
 class PriceSweep:
-    """Λ_max over that of local instances alone for the same money, by the price of a remote over a local instance.
-
-    ``break_even_price_ratio``: where the two are equal.
-    """
+    """Λ_max over that of local instances alone for the same money, by the price of a remote over a local instance."""
 
     price_ratio: list[float]
     ratio_homogeneous: list[float]
-    break_even_price_ratio: float
 
 
 @dataclass(frozen=True)
@@ -143,4 +139,4 @@ def _price(asked: Question) -> PriceSweep:
     )  # everything but the remote instances, in local ones
     ratios = np.geomspace(*PRICE_RATIOS, POINTS)
     worth = found.lambda_max_rps / homogeneous_rps(asked)  # Λ_max in local instances
-    return PriceSweep(ratios.tolist(), (worth / (rest + instances * ratios)).tolist(), (worth - rest) / instances)
+    return PriceSweep(ratios.tolist(), (worth / (rest + instances * ratios)).tolist())
