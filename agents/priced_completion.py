@@ -1,5 +1,4 @@
-"""``priced-completion``: each request goes remote where it completes sooner there by more than a price; N_p as
-predicted.
+"""``priced-completion``: each request goes remote where that is sooner by more than a price; N_p of ``load-aware``.
 
 ``least-completion`` with its two blind spots mended. It sends a request remote for the smallest gain of that request,
 though its prefill then delays those behind it in the pool that all long requests need: a price of some tenths of a

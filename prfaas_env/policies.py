@@ -21,6 +21,7 @@ __all__ = [
     "plans",
     "policies_folder",
     "policy_class",
+    "policy_line",
     "policy_names",
     "tuning_study",
 ]
@@ -66,6 +67,14 @@ def tuning_study(name: str) -> Study | None:
 def policies_folder() -> Path:
     """The folder that the shipped policies are in."""
     return Path(_agents().__file__ or "").resolve().parent
+
+
+def policy_line(name: str) -> str:
+    """What a policy does, in one line: how the docstring of its module begins."""
+    if name == "learned":
+        return "the shipped model: corrections to a scheduler, learned by reinforcement"
+    opening = (import_module(_agents().policy_class(name).__module__).__doc__ or "").partition("\n\n")[0]
+    return " ".join(opening.split()).partition(": ")[2].replace("``", "").rstrip(".")
 
 
 def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = True, **parameters: Any) -> Any:

@@ -18,7 +18,7 @@ from prfaas_env.config import ConfigError
 from prfaas_env.deployment import load_deployment
 from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.observation import COMPONENTS, HISTOGRAM_FACTS, coarse_shares, decode, encode, layout_hash
-from prfaas_env.policies import load_policy, policy_names
+from prfaas_env.policies import load_policy, policy_line, policy_names
 from prfaas_env.resources import names as shipped
 from prfaas_env.scenario import Scenario, load_scenario
 from prfaas_env.simulator.control import Control
@@ -432,6 +432,14 @@ def test_a_foreign_agents_package_is_not_taken_for_ours(tmp_path: Path, monkeypa
     monkeypatch.setattr(agents, "__file__", str(tmp_path / "agents" / "__init__.py"))
     with pytest.raises(ConfigError, match="hides this project's own"):
         policy_names()
+
+
+@pytest.mark.parametrize("name", [*SCRIPTED, "learned"])
+def test_every_policy_is_described_in_one_line(name: str) -> None:
+    line = policy_line(name)
+    assert 20 < len(line) < 140
+    assert line.isprintable()
+    assert "`" not in line
 
 
 def test_the_readme_names_every_policy_and_parameter() -> None:

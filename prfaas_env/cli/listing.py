@@ -57,6 +57,12 @@ def _policy_names() -> list[str]:
     return policy_names()
 
 
+def _policy(name: str) -> tuple[str, ...]:
+    from prfaas_env.policies import policy_line
+
+    return (policy_line(name),)
+
+
 KINDS = {
     "deployments": _Kind(
         lambda: names("deployments"),
@@ -69,7 +75,7 @@ KINDS = {
         _profile,
     ),
     "scenarios": _Kind(lambda: names("scenarios"), ("deployment", "family", "split", "tags"), _scenario),
-    "policies": _Kind(_policy_names),
+    "policies": _Kind(_policy_names, ("what it does",), _policy),
 }
 
 
