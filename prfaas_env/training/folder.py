@@ -24,10 +24,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 import prfaas_env
-from prfaas_env.config import ConfigError, from_mapping, read_yaml, to_mapping
+from prfaas_env.config import ConfigError, from_mapping, read_yaml, to_mapping, to_yaml
 from prfaas_env.environment.observation import layout_hash
 from prfaas_env.evaluation.results import prepare_folder, write_atomically
 from prfaas_env.scenario import Scenario, suite_hash
@@ -115,9 +113,8 @@ class RunFolder:
         self._write_config(config["origin"], [*config["commands"], command])
 
     def _write_config(self, origin: Mapping[str, Any], commands: Sequence[str]) -> None:
-        content = {"settings": _plain(to_mapping(self.settings)), "origin": origin, "commands": list(commands)}
-        text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
-        write_atomically(self.path / "config.yaml", text)
+        content = {"settings": self.settings, "origin": origin, "commands": list(commands)}
+        write_atomically(self.path / "config.yaml", to_yaml(content))
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -217,10 +214,3 @@ def _git_commit() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _plain(value: Any) -> Any:
-    """As YAML's safe writer takes it: tuples as lists."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
