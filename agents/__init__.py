@@ -30,6 +30,8 @@ _SCRIPTED = {
     "load-aware": ("load_aware", "LoadAware"),
     "least-completion": ("least_completion", "LeastCompletion"),
     "priced-completion": ("priced_completion", "PricedCompletion"),
+    "mpc": ("mpc", "ModelPredictive"),
+    "hindsight": ("hindsight", "Hindsight"),
 }
 _TUNED = Path(__file__).resolve().parent / "tuned"
 _LEARNED = Path(__file__).resolve().parent / "pretrained" / "residual" / "model.npz"

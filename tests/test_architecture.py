@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from prfaas_env.evaluation.fingerprint import hashed_sources
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # A module belongs to the longest prefix that fits. Layers on one line may use each other.
@@ -33,6 +35,7 @@ LAYERS = [
     ["prfaas_env.planning"],
     ["prfaas_env.simulator"],
     ["prfaas_env.environment"],
+    ["prfaas_env.search"],
     ["prfaas_env.study"],
     ["prfaas_env.policies", "agents"],
     ["prfaas_env.pages"],
@@ -94,3 +97,16 @@ def test_imports_point_backwards(module: str) -> None:
         layer = prefix_of(imported)
         if own and layer:
             assert RANK[layer] <= RANK[own], f"{where}, a layer after {own}"
+
+
+def test_the_code_behind_a_cell_is_in_its_hash() -> None:
+    """All that running a cell imports, but for what carries it to a worker: results of other code are never mixed."""
+    left, reached = ["prfaas_env.evaluation.runner", *(name for name in MODULES if name.startswith("agents"))], set()
+    while left:
+        if (module := left.pop()) not in reached and not module.startswith("prfaas_env.parallel"):
+            reached.add(module)
+            left += [imported for _, imported in imports(module, MODULES[module]) if imported in MODULES]
+    hashed = set(hashed_sources())
+    assert [name for name in sorted(reached) if MODULES[name] not in hashed] == []
+    assert {f"prfaas_env.{name}" for name in ("simulator.reference.engine", "workload.lengths", "scenario")} <= reached
+    assert not any(path.is_relative_to(ROOT / "prfaas_env" / "pages") for path in hashed)

@@ -114,8 +114,11 @@ class ControlLoop:
 
         ``seed`` settles everything random (a generator is only spawned from); no action can change it later.
         """
+        return self.begin(self.scenario.draw(seed))
+
+    def begin(self, draw: Draw) -> np.ndarray:
+        """Begin the episode of a draw of this scenario."""
         scenario, deployment = self.scenario, self.scenario.deployment
-        draw = scenario.draw(seed)
         control = Control(deployment.local.prefill, deployment.threshold_tokens)
         engine = make_engine(
             self.engine_name,
@@ -138,11 +141,19 @@ class ControlLoop:
 
         Raises ``ValueError`` if the action is not two finite numbers, ``RuntimeError`` before a reset or after the end.
         """
-        episode = self.episode
-        horizon_s, now_s = self.scenario.horizon_s, episode.engine.now_s
-        if now_s >= horizon_s:
+        self._check_running()
+        advice = self.episode.advice
+        return self.step_under(self.actions.decode(action, advice.threshold_tokens, advice.n_prefill))
+
+    def _check_running(self) -> None:
+        horizon_s = self.scenario.horizon_s
+        if self.episode.engine.now_s >= horizon_s:
             raise RuntimeError(f"the episode ended at {horizon_s:g} s: call reset")
-        control = self.actions.decode(action, episode.advice.threshold_tokens, episode.advice.n_prefill)
+
+    def step_under(self, control: Control) -> Interval:
+        """As :meth:`step`, with the knobs themselves; the rule for the cache is the loop's."""
+        self._check_running()
+        episode, horizon_s = self.episode, self.scenario.horizon_s
         if self.cache_rule == "abundant" or (self.cache_rule == "auto" and is_abundant(episode.last)):
             control = replace(control, cache_rule="abundant")
         episode.control = control

@@ -11,7 +11,7 @@ import numpy as np
 import prfaas_env
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.core import DEFAULT_ENGINE, ControlLoop
-from prfaas_env.policies import check_policy, load_policy
+from prfaas_env.policies import check_policy, load_policy, plans
 from prfaas_env.scenario import Scenario, load_scenario
 from prfaas_env.simulator.result import RunResult, as_timeline
 from prfaas_env.simulator.summary import summarise
@@ -30,7 +30,8 @@ def simulate(scenario: Scenario | str | Path, policy: Any, seed: int = 0, engine
 
     - ``scenario``: a record, a shipped name or a path to a YAML file.
     - ``policy``: a shipped name, a path to a model or to a Python file, or an object with Stable-Baselines3's
-      ``predict`` and an attribute ``action_mode``, which says what form its actions have.
+      ``predict`` and an attribute ``action_mode``, which says what form its actions have. One that plans has a method
+      ``control(loop)`` instead, which gives the knobs.
     - ``seed``: ≥ 0; settles requests and link, which are then the same for every policy.
 
     Actions outside [-1, 1] are clipped, with one :class:`ActionWarning`; ``meta["clipped_actions"]`` counts them.
@@ -44,12 +45,15 @@ def simulate(scenario: Scenario | str | Path, policy: Any, seed: int = 0, engine
         raise ConfigError(f"seed: expected a whole number ≥ 0, got {seed}")
     name = policy_name(policy)
     acting = load_policy(policy, scenario) if isinstance(policy, (str, Path)) else check_policy(policy, name)
-    loop = ControlLoop(scenario, action=acting.action_mode, engine=engine)
+    loop = ControlLoop(scenario, action=getattr(acting, "action_mode", "absolute"), engine=engine)
     observation, state, start, ended, clipped = loop.reset(seed), None, np.array([True]), False, 0
     while not ended:
-        action, state = acting.predict(observation, state=state, episode_start=start, deterministic=True)
-        interval = loop.step(action)
-        clipped += bool((np.abs(action) > 1.0 + ROUNDING).any())
+        if plans(acting):
+            interval = loop.step_under(acting.control(loop))
+        else:
+            action, state = acting.predict(observation, state=state, episode_start=start, deterministic=True)
+            interval = loop.step(action)
+            clipped += bool((np.abs(action) > 1.0 + ROUNDING).any())
         observation, start, ended = interval.observation, np.array([False]), interval.ended
     if clipped:
         warnings.warn(f"policy {name}: actions outside [-1, 1] were clipped", ActionWarning, stacklevel=2)
