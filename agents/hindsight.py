@@ -2,9 +2,9 @@
 
 The search (:mod:`prfaas_env.search.improve`) begins with the sequences of other policies on the very same requests,
 link and faults, and only ever replaces a sequence by one that costs less in the very same engine: it is never worse
-than any policy that it began with. What it finds can be put in force, so it is an achievable figure; that nothing
-better exists it does not prove. (The scripted starts come with their tuned parameters.) With the default stretches a plan of an hour takes some ten seconds, with large prefix
-caches a minute (a snapshot then holds them).
+than any policy that it began with (the scripted ones with their tuned parameters). What it finds can be put in force,
+so it is an achievable figure; that nothing better exists it does not prove. With the default stretches a plan of an
+hour takes some ten seconds, with large prefix caches a minute (a snapshot then holds them).
 """
 
 from __future__ import annotations
