@@ -22,7 +22,7 @@ import prfaas_env
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-HEAVY = {"numba", "plotly", "polars", "scipy", "simpy", "stable_baselines3", "torch"}
+HEAVY = {"numba", "optuna", "plotly", "polars", "ray", "scipy", "simpy", "stable_baselines3", "torch"}
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
@@ -80,7 +80,8 @@ def test_core_works_without_the_extras() -> None:
     """Someone who installed no extra can import every module that is not made for one."""
     code = """if True:
         import importlib, pkgutil, sys
-        for name in ("PIL", "plotly", "polars", "stable_baselines3", "tensorboard", "torch"):
+        extras = "PIL onnx onnxruntime optuna plotly polars ray sb3_contrib stable_baselines3 tensorboard torch"
+        for name in extras.split():
             sys.modules[name] = None
         import prfaas_env
         skipped = ("prfaas_env.__main__", "prfaas_env.environment.sb3", "prfaas_env.training.")
