@@ -48,7 +48,7 @@ class Journal:
         """What was kept of a cell, as it was; ``None`` if nothing was, or if the file is damaged."""
         identity = self._identity(cell)
         try:
-            with np.load(self._path(identity), allow_pickle=False) as kept:
+            with self._path(identity).open("rb") as file, np.load(file, allow_pickle=False) as kept:
                 told = json.loads(str(kept["told"]))
                 if told["cell"] != identity:
                     return None
