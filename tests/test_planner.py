@@ -19,7 +19,7 @@ from prfaas_env.cli.errors import run
 from prfaas_env.config import ConfigError, to_mapping
 from prfaas_env.deployment import Deployment, load_deployment
 from prfaas_env.planner.advice import THRESHOLDS
-from prfaas_env.planner.cost import EqualCost, cost_at, equal_cost
+from prfaas_env.planner.cost import EqualCost, cost_at, equal_cost, remote_sizes
 from prfaas_env.planner.inputs import Question, question
 from prfaas_env.planner.loaded import WARM_UP, Loaded, loaded, objective, steady
 from prfaas_env.planner.paper import TABLE_6
@@ -213,6 +213,20 @@ def test_equal_cost_by_hand_from_plans_of_homogeneous_pd(paper: Question) -> Non
     assert dearer.ratio_homogeneous == pytest.approx(1.0)
 
 
+def test_every_size_of_the_remote_cluster_by_hand(paper: Question) -> None:
+    found = {one.n_prfaas: one for one in remote_sizes(paper)}
+    assert list(found) == list(range(1, 9))
+    for n in (1, 7):
+        plain = to_mapping(paper.deployment)
+        plain["remote"]["instances"] = n
+        asked = Question(Deployment(**plain), PAPER)
+        costs = equal_cost(asked)
+        assert costs is not None
+        assert found[n].lambda_max_rps == asked.plan.lambda_max_rps
+        assert found[n].usd_per_hour == n * 28 + 8 * 14
+        assert found[n].ratio_homogeneous == pytest.approx(costs.ratio_homogeneous)
+
+
 def test_the_same_data_centre_is_the_shipped_baseline(paper: Question) -> None:
     free = equal_cost(paper)
     assert free is not None
@@ -337,6 +351,14 @@ def test_the_verdict_on_crossing_follows_the_money(paper: Question) -> None:
     assert worth.routing == "not stated"
     dear = report(question(prices=["remote=40"]), simulated=False).verdict
     assert dear.crossing is False
+    assert dear.crossing_sentence.endswith("nor is it with fewer or more remote instances.")
+    assert paper.deployment.remote is not None
+    crowd = replace(paper.deployment, remote=replace(paper.deployment.remote, instances=12))
+    crowded = replace(paper, deployment=crowd)
+    best = max(remote_sizes(crowded), key=lambda one: one.ratio_homogeneous)
+    said = report(crowded, simulated=False).verdict
+    assert said.crossing is False
+    assert said.crossing_sentence.endswith(f"with N_prfaas = {best.n_prfaas} it is, {best.ratio_homogeneous - 1:+.1%}.")
     assert report(question("homogeneous-pd"), simulated=False).verdict.crossing is None
     inside = report(question(link_gbps=9.5, prices=["remote=20"]), simulated=False)
     assert inside.equal_cost is not None
@@ -486,7 +508,7 @@ def test_json_adds_to_the_published_keys(call: Callable[..., Ended]) -> None:
     assert [row["load"] for row in found["loaded"]] == [0.5, 0.8, 0.95]
     assert [row["load"] for row in found["cost"]] == [0.5, 0.8, 0.95, found["slo"]["at"]["load"]]
     assert found["loaded"][0] == asdict(loaded(asked, 0.5, seeds=2))
-    more = {f.name for f in fields(Report)} - {"asked"} | {"deployment", "workload", "form", "binding_stage"}
+    more = {f.name for f in fields(Report)} - {"asked"} | {"deployment", "workload", "form", "binding_stage", "changes"}
     assert set(found) == set(asked.plan.as_mapping()) | more
 
 

@@ -29,6 +29,7 @@ def tables(report: Report) -> Iterator[RenderableType]:
         yield _equal_cost(report)
         most = report.equal_cost.break_even_remote_usd_per_hour
         yield f"Break-even with homogeneous PD: [bold]{most:,.2f}[/bold] USD/h for a remote instance, all else equal."
+        yield _sizes(report)
     if report.trace:
         yield _trace(report)
     yield _advice(report)
@@ -142,6 +143,16 @@ def _equal_cost(report: Report) -> Table:
         f"{costs.same_dc_lambda_max_rps:.3f}",
         f"{costs.ratio_same_dc - 1.0:+.1%} per USD",
     )
+    return table
+
+
+def _sizes(report: Report) -> Table:
+    heads = ("N_prfaas", "Λ_max req/s", "USD/h", "over homogeneous PD")
+    table = Table(*heads, title="By the size of the remote cluster", box=SIMPLE_HEAD, pad_edge=False)
+    for one in report.remote_sizes:
+        style = "bold" if one.n_prfaas == report.asked.plan.n_prfaas else None
+        ratio = f"{one.ratio_homogeneous - 1.0:+.1%}"
+        table.add_row(str(one.n_prfaas), f"{one.lambda_max_rps:.3f}", f"{one.usd_per_hour:,.2f}", ratio, style=style)
     return table
 
 

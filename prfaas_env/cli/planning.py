@@ -153,7 +153,10 @@ def _print(
     on = f"[bold]{place.name}[/bold] on [bold]{workload}[/bold]"
     if own_deployment and asked.of_scenario:
         on = f"[bold]{workload}[/bold] on its own deployment [bold]{place.name}[/bold]"
-    console.print(f"{on} ({asked.form} form)\n", soft_wrap=True)
+    console.print(f"{on} ({asked.form} form)", soft_wrap=True)
+    if asked.changes:
+        console.print(f"with {', '.join(asked.changes)}", highlight=False, markup=False, soft_wrap=True)
+    console.print()
     console.print(_stages(place, asked.plan))
     console.print(_figures(place, asked.plan))
     for title, rows in swept.items():

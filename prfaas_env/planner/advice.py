@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from prfaas_env.planner.cost import EqualCost
+from prfaas_env.planner.cost import EqualCost, RemoteSize
 from prfaas_env.planner.inputs import EDGE_SHARE, Question
 from prfaas_env.planner.prices import unpriced
 from prfaas_env.planner.traffic import Traffic
@@ -132,10 +132,12 @@ def _long_requests(asked: Question) -> tuple[float, float, float]:
     return local_s / crossing, remote_s / crossing, float(eq.kv_throughput_bps(at[eq.SENT, 0], remote_s))
 
 
-def verdict(asked: Question, judged: tuple[Advice, ...], costs: EqualCost | None) -> Verdict:
+def verdict(
+    asked: Question, judged: tuple[Advice, ...], costs: EqualCost | None, sizes: tuple[RemoteSize, ...]
+) -> Verdict:
     """Static or adaptive t, and whether crossing is worth it, each in one sentence with the number that decided."""
     routing, why = _routing({one.quantity: one for one in judged})
-    crossing, sentence = _crossing(asked, costs)
+    crossing, sentence = _crossing(asked, costs, sizes)
     return Verdict(routing, why, crossing, sentence)
 
 
@@ -158,7 +160,7 @@ def _routing(judged: Mapping[str, Advice]) -> tuple[Literal["static", "adaptive"
     return "adaptive", f"Adaptive t: {saves}, more than {drift.threshold:.0%}; compare policies on it by evaluate.py."
 
 
-def _crossing(asked: Question, costs: EqualCost | None) -> tuple[bool | None, str]:
+def _crossing(asked: Question, costs: EqualCost | None, sizes: tuple[RemoteSize, ...]) -> tuple[bool | None, str]:
     if asked.deployment.remote is None:
         return None, "Crossing: this deployment has no remote cluster; plan one that has (--deployment) to compare."
     if asked.plan.offload_fraction <= EDGE_SHARE:
@@ -173,7 +175,10 @@ def _crossing(asked: Question, costs: EqualCost | None) -> tuple[bool | None, st
         f"that of {costs.homogeneous_instances:.1f} local instances alone (asked: {rule.value - 1.0:+.0%})"
     )
     if not worth:
-        return False, f"Crossing is not worth it: {against}."
+        best = max(sizes, key=lambda one: one.ratio_homogeneous)
+        better = f"; with N_prfaas = {best.n_prfaas} it is, {best.ratio_homogeneous - 1.0:+.1%}"
+        other = better if best.ratio_homogeneous >= rule.value else "; nor is it with fewer or more remote instances"
+        return False, f"Crossing is not worth it with N_prfaas = {asked.plan.n_prfaas}: {against}{other}."
     premium = costs.same_dc_premium_usd_per_hour
     inside = (
         f"where the remote instances cannot be had in the local data centre, or cost {premium:,.2f} USD/h more there"

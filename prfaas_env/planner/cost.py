@@ -12,9 +12,20 @@ from prfaas_env.planner.prices import unpriced
 from prfaas_env.theory import closed_form as eq
 from prfaas_env.theory.plan import StageModel, plan
 
-__all__ = ["Cost", "EqualCost", "cost_at", "equal_cost", "homogeneous_rps", "same_dc", "usd_per_hour"]
+__all__ = [
+    "Cost",
+    "EqualCost",
+    "RemoteSize",
+    "cost_at",
+    "equal_cost",
+    "homogeneous_rps",
+    "remote_sizes",
+    "same_dc",
+    "usd_per_hour",
+]
 
 MOST_INSTANCES = 100_000  # that a cluster can have
+MOST_SIZES = 16  # of the remote cluster that are tried
 GB_PER_GBIT = 1.0 / 8.0
 
 
@@ -55,6 +66,16 @@ class EqualCost:
     same_dc_usd_per_hour: float
     ratio_same_dc: float
     same_dc_premium_usd_per_hour: float
+
+
+@dataclass(frozen=True)
+class RemoteSize:
+    """The plan with another number of remote instances, over local instances alone for the same money."""
+
+    n_prfaas: int
+    lambda_max_rps: float
+    usd_per_hour: float
+    ratio_homogeneous: float
 
 
 def usd_per_hour(asked: Question, rate_rps: float) -> float:
@@ -102,6 +123,21 @@ def equal_cost(asked: Question) -> EqualCost | None:
         ratio_same_dc=rate / usd / (inside_rps / inside_usd),
         same_dc_premium_usd_per_hour=(usd * inside_rps / rate - inside_usd) / n_remote,
     )
+
+
+def remote_sizes(asked: Question) -> tuple[RemoteSize, ...]:
+    """Every number of remote instances up to twice the present one (of many, some); none without one or its price."""
+    remote, found = asked.deployment.remote, []
+    if remote is None or unpriced(asked.deployment):
+        return ()
+    per_usd = homogeneous_rps(asked) / asked.deployment.local.profile.price_usd_per_hour
+    most = min(2 * remote.instances, MOST_INSTANCES)
+    for n in np.unique(np.linspace(1, most, min(most, MOST_SIZES)).round().astype(int)).tolist():
+        sized = replace(asked, deployment=replace(asked.deployment, remote=replace(remote, instances=n)))
+        rate = sized.plan.lambda_max_rps
+        usd = usd_per_hour(sized, rate)
+        found.append(RemoteSize(n, rate, usd, rate / (usd * per_usd)))
+    return tuple(found)
 
 
 def homogeneous_rps(asked: Question) -> float:

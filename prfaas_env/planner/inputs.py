@@ -34,8 +34,8 @@ class Question:
     """A deployment on a workload, what of its knobs is held, and where the workload came from.
 
     ``paper``: the column of the paper's Table 6 that this is (prices apart), if any. ``trace``: the trace as a
-    scenario on this deployment. ``of_scenario``: the workload is that of a scenario, not of a trace. ``remarks``: what
-    was noticed on the way.
+    scenario on this deployment. ``of_scenario``: the workload is that of a scenario, not of a trace. ``changes``: what
+    was put in place of the deployment's own. ``remarks``: what was noticed on the way.
     """
 
     deployment: Deployment
@@ -47,6 +47,7 @@ class Question:
     paper: str | None = None
     trace: Scenario | None = None
     of_scenario: bool = False
+    changes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @cached_property
@@ -113,6 +114,7 @@ def question(
         n_prefill=n_prefill,
         threshold_tokens=threshold_tokens,
         paper=None if held else paper_case(place, laws),
+        changes=(*profiles, *([f"link={link_gbps:g} Gbps"] if link_gbps is not None else []), *prices),
         of_scenario=replayed is None and isinstance(traffic, Scenario),
         remarks=remarks,
     )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from prfaas_env.planner.advice import Advice, Verdict, advice, verdict
-from prfaas_env.planner.cost import Cost, EqualCost, cost_at, equal_cost
+from prfaas_env.planner.cost import Cost, EqualCost, RemoteSize, cost_at, equal_cost, remote_sizes
 from prfaas_env.planner.inputs import Question
 from prfaas_env.planner.loaded import LOADS, SEEDS, Loaded, Objective, check_objective, loaded, objective
 from prfaas_env.planner.paper import Compared, compared
@@ -29,6 +29,7 @@ class Report:
     slo: Objective | None
     cost: tuple[Cost, ...]
     equal_cost: EqualCost | None
+    remote_sizes: tuple[RemoteSize, ...]
     paper: tuple[Compared, ...]
     trace: Traffic | None
     advice: tuple[Advice, ...]
@@ -37,11 +38,11 @@ class Report:
 
     def as_mapping(self) -> dict[str, Any]:
         """Plain data, as ``plan --json`` prints it after the fields of the plan."""
-        records = ("stages", "sensitivity", "loaded", "cost", "paper", "advice")
+        records = ("stages", "sensitivity", "loaded", "cost", "remote_sizes", "paper", "advice")
         single = ("slo", "equal_cost", "trace", "verdict")
         plain: dict[str, Any] = {key: [asdict(one) for one in getattr(self, key)] for key in records}
         plain |= {key: asdict(one) if (one := getattr(self, key)) is not None else None for key in single}
-        return plain | {"notes": list(self.notes)}
+        return plain | {"changes": list(self.asked.changes), "notes": list(self.notes)}
 
 
 def report(
@@ -63,7 +64,7 @@ def report(
         progress("Looking for bursts and drift in the trace …")
         of_trace = traffic(asked.trace)
     progress("Solving the plan again with every input changed …")
-    sensitive, costs = sensitivity(asked), equal_cost(asked)
+    sensitive, costs, sizes = sensitivity(asked), equal_cost(asked), remote_sizes(asked)
     runs: list[Loaded] = []
     for load in LOADS if simulated else ():
         progress(f"Simulating {load:.0%} of Λ_max, {seeds} runs …")
@@ -80,9 +81,10 @@ def report(
         slo=met,
         cost=tuple(bill for bill in bills if bill is not None),
         equal_cost=costs,
+        remote_sizes=sizes,
         paper=compared(asked.paper, figures),
         trace=of_trace,
         advice=judged,
-        verdict=verdict(asked, judged, costs),
+        verdict=verdict(asked, judged, costs, sizes),
         notes=asked.notes(),
     )
