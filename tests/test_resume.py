@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,16 +45,29 @@ def short(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project, which nobody edits while an evaluation is interrupted."""
+    copy = tmp_path_factory.mktemp("project")
+    for name in ("prfaas_env", "agents", "hardware_profiles"):
+        shutil.copytree(ROOT / name, copy / name)
+    shutil.copy2(ROOT / "evaluate.py", copy)
+    return copy
+
+
 @contextmanager
-def running(out: Path, scenario: Path, policies: str, seeds: int, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """``evaluate.py`` as a process group of its own, whatever is left of which is killed at the end."""
-    arguments = {"--policies": policies, "--scenarios": str(scenario), "--seeds": str(seeds), "--out": str(out)}
-    command = [sys.executable, "evaluate.py", *(part for pair in arguments.items() for part in pair), *more]
-    environment = os.environ | {"GIT_DIR": str(out / "none")}  # results name a commit, which may change meanwhile
+def running(
+    project: Path, out: Path, scenario: Path, policies: str, seeds: int, workers: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    """``evaluate.py`` as a process group of its own, whatever is left of which is killed at the end.
+
+    With the reference engine: the compiled one would be compiled anew for the copy.
+    """
+    arguments = {"--policies": policies, "--scenarios": scenario, "--seeds": seeds, "--out": out}
+    arguments |= {"--engine": "reference", "--workers": workers}
+    command = [sys.executable, "evaluate.py", *(str(part) for pair in arguments.items() for part in pair)]
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=quiet, stderr=quiet, start_new_session=True
-    ) as process:
+    with subprocess.Popen(command, cwd=project, stdout=quiet, stderr=quiet, start_new_session=True) as process:
         try:
             yield process
         finally:
@@ -73,17 +87,20 @@ def wait_for_more_than(known: int, out: Path, process: subprocess.Popen[bytes]) 
 
 
 @pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_again_and_again_it_ends_as_if_nothing_had_happened(kills: int, short: Path, tmp_path: Path) -> None:
+def test_killed_again_and_again_it_ends_as_if_nothing_had_happened(
+    kills: int, project: Path, short: Path, tmp_path: Path
+) -> None:
     chance = random.Random(kills)
     (slow := tmp_path / "slow.py").write_text(SLOW.format(step_s=0.005))
+    short.write_text(SHORT.replace("300", "120"))
     policies, seeds = f"static,{slow}", 2 * kills
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    with running(whole, short, policies, seeds, "--workers", "2") as process:
+    with running(project, whole, short, policies, seeds, 2) as process:
         assert process.wait() == 0
     assert len(kept(whole)) == 2 * seeds
     for kill in range(kills):
         before = kept(broken)
-        with running(broken, short, policies, seeds, "--workers", str(1 + kill % 2)) as process:
+        with running(project, broken, short, policies, seeds, 1 + kill % 2) as process:
             if kill:  # the first is killed before it has anything
                 wait_for_more_than(len(before), broken, process)
             time.sleep(chance.uniform(0.0, 0.2))
@@ -92,7 +109,7 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_happened(kills: int, s
         assert before.items() <= kept(broken).items()  # nothing is lost, nothing done again
         assert not (broken / "results.json").exists()
     assert len(before) >= kills - 2
-    with running(broken, short, policies, seeds, "--workers", "2") as process:
+    with running(project, broken, short, policies, seeds, 2) as process:
         assert process.wait() == 0
     assert before.items() <= kept(broken).items()
     assert kept(broken).keys() == kept(whole).keys()
@@ -102,11 +119,11 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_happened(kills: int, s
         assert (broken / name).read_bytes() == (whole / name).read_bytes(), name
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_ctrl_c_ends_a_cell_however_long(workers: str, short: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_ends_a_cell_however_long(workers: int, project: Path, short: Path, tmp_path: Path) -> None:
     (slow := tmp_path / "slow.py").write_text(SLOW.format(step_s=600))
     out = tmp_path / "out"
-    with running(out, short, f"{slow},static", 1, "--workers", workers) as process:
+    with running(project, out, short, f"{slow},static", 1, workers) as process:
         wait_for_more_than(0, out, process)
         time.sleep(0.3)
         begin_s = time.monotonic()
