@@ -1,4 +1,4 @@
-"""``load-aware``: the threshold and the split of the least *predicted mean TTFT* at the load of the moment.
+"""``load-aware``: the threshold and the split of the least predicted mean TTFT at the load of the moment.
 
 The paper's Eqs. 7 and 8 maximise throughput, whatever the load. Far below Λ_max that sends too much to the slower local
 pool; here nearly everything goes remote while that pool has room, and near Λ_max t rises to the value of Eq. 7. The

@@ -158,8 +158,7 @@ def test_every_point_of_the_tuning_spans_is_a_valid_setting(name: str, scenario:
     spans, default = policy.tunable, policy.Parameters()
     assert all(span.low <= getattr(default, key) <= span.high for key, span in spans.items())
     assert all(span.low > 0 for span in spans.values() if span.log)
-    if name != "priced-completion":
-        assert set(spans) == set(vars(default))  # no constant is out of reach
+    assert set(spans) == set(vars(default))  # no constant is out of reach
     rng = np.random.default_rng(0)
     corners = rng.integers(0, 2, (50, len(spans)))
     for point in (np.zeros(len(spans)), np.ones(len(spans)), *corners, *rng.random((50, len(spans)))):
@@ -257,6 +256,15 @@ def test_priced_completion_asks_more_for_the_remote_pool_the_higher_the_load(sce
         control = controls_under(policy, (1, paper_load(scenario, 1.0, load=load)))[0]
         assert control.law == "price"
         assert control.price_s == pytest.approx(price, abs=1e-4)
+
+
+def test_priced_completion_spares_short_requests_the_queue_of_an_overload(scenario: Scenario) -> None:
+    policy = load_policy(
+        "priced-completion", scenario, tuned=False, load_price_s=0.0, queue_relief=0.5, relief_after_s=10.0
+    )
+    for wait_s, price in ((8.0, 0.0), (30.0, -10.0), (500.0, -30.0)):
+        seen = paper_load(scenario, 3.0, remote_expected_wait_s=wait_s)
+        assert controls_under(policy, (1, seen))[0].price_s == pytest.approx(price, abs=1e-2)
 
 
 def test_priced_completion_does_not_convert_as_the_window_s_advice_flickers(scenario: Scenario) -> None:
