@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prfaas_env.evaluation.results import CellResult
-from prfaas_env.evaluation.standings import BOUNDS, FAR, Standings
+from prfaas_env.evaluation.standings import FAR, REFERENCES, Standings
 from prfaas_env.evaluation.statistics import Comparison
 from prfaas_env.evaluation.words import ratio_text, short_name
 from prfaas_env.pages.figures import NEUTRAL, PALETTE, Chart, figure, line, log_axis, number
@@ -106,7 +106,7 @@ def _interval(policy: str, found: Comparison, colour: str, window: tuple[float, 
 
 
 def _ranking_words(baseline: str, shown: Sequence[str], of: Callable[[str], Comparison]) -> str:
-    best = next((policy for policy in shown if policy not in BOUNDS and policy != baseline), None)
+    best = next((policy for policy in shown if policy not in REFERENCES and policy != baseline), None)
     if best is None:
         return "Only the baseline can be placed here."
     found = of(best)

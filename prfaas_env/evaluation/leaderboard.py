@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from prfaas_env.evaluation.results import Evaluation
-from prfaas_env.evaluation.standings import BOUNDS, Standings
+from prfaas_env.evaluation.standings import REFERENCES, Standings
 from prfaas_env.evaluation.verdict import verdict
 from prfaas_env.evaluation.words import FEW_SEEDS, ratio_text, share, short_name
 from prfaas_env.pages.figures import number
@@ -48,7 +48,7 @@ def tables(board: Standings) -> list[Table]:
 
 
 def _label(policy: str) -> str:
-    return f"{policy} (bound)" if policy in BOUNDS else policy
+    return f"{policy} ({REFERENCES[policy]})" if policy in REFERENCES else policy
 
 
 def _ranking(board: Standings) -> Table:

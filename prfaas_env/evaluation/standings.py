@@ -11,10 +11,11 @@ import numpy as np
 from prfaas_env.evaluation.results import Evaluation
 from prfaas_env.evaluation.statistics import Comparison, compare
 
-__all__ = ["BASELINE", "BOUNDS", "Standing", "Standings", "standings"]
+__all__ = ["BASELINE", "REFERENCES", "Standing", "Standings", "standings"]
 
 BASELINE = "dual-timescale"
-BOUNDS = frozenset({"hindsight"})  # know the future: shown, but not contenders
+REFERENCES = {"hindsight": "bound", "mpc": "reference"}
+"""Policies that know more than an operator, and as what they are shown: they are no contenders."""
 METRIC = "ttft_mean_s"
 BOOTSTRAP_SEED = 0
 FAR = 4.0  # times the lowest ratio: beyond it a policy would press all others together in a chart
@@ -53,7 +54,7 @@ class Standings:
         return next(standing for standing in self.ranked if standing.policy == policy)
 
     def contenders(self) -> list[Standing]:
-        return [standing for standing in self.ranked if standing.policy not in BOUNDS]
+        return [standing for standing in self.ranked if standing.policy not in REFERENCES]
 
     def comparison(self, policy: str, scenario: str | None) -> Comparison:
         """A policy against the baseline in a scenario; ``None`` is all of them together."""
