@@ -17,7 +17,7 @@ COMMANDS = {
     "fetch": ("prfaas_env.cli.fetching", "Download a public trace at a pinned revision, checked."),
     "describe": ("prfaas_env.cli.describing", "Statistics and pictures of a scenario or a trace file."),
     "list": ("prfaas_env.cli.listing", "What can be named: deployments, profiles, scenarios, policies."),
-    "plan": ("prfaas_env.cli.planning", "Which threshold and split, what limits them, TTFT under load, cost: is crossing worth it?"),
+    "plan": ("prfaas_env.cli.planning", "Which t and split, what limits them, TTFT under load, cost, advice."),
     "tune": ("prfaas_env.cli.tuning", "Search a policy's parameters on the training split, with a fixed budget."),
 }
 

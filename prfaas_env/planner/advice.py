@@ -23,6 +23,9 @@ __all__ = ["THRESHOLDS", "Advice", "Threshold", "Verdict", "advice", "verdict"]
 Way = Literal["request lengths", "traffic pattern", "KV weight", "infrastructure"]
 
 
+AT_EQUAL_COST = "Λ_max over homogeneous PD, equal cost"
+
+
 @dataclass(frozen=True)
 class Threshold:
     """Where a number turns: favourable at or above ``value`` (``at_least``), or at or below it. ``reason``: why there.
@@ -47,7 +50,9 @@ THRESHOLDS: Mapping[str, Threshold] = {
         0.05, False, "a window of 400 requests or more tells its load to about 5 %; less is not to be followed"
     ),
     "N_prfaas · Φ_kv over the link": Threshold(
-        0.8, False, "congestion: the scheduler of the paper backs off above about 80 % (a write-up's example)"
+        0.8,
+        False,
+        "the paper's scheduler backs off near congestion, about 80 % in a write-up; on a shared line reckon with 20 %",
     ),
     "local over remote prefill time": Threshold(
         None, True, "price of a remote instance, its egress included, over a local one: below it a USD does less there"
@@ -55,7 +60,7 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "transfer rate over Φ_kv": Threshold(
         1.0, True, "below 1 the KV of a single request comes later than its prefill ends, even on an empty link"
     ),
-    "throughput over homogeneous PD at equal cost": Threshold(
+    AT_EQUAL_COST: Threshold(
         1.05, True, "the closed form is within 2 % of the paper's Table 6, its two forms within 3 % of each other"
     ),
 }
@@ -92,7 +97,7 @@ def _judged(way: Way, quantity: str, value: float | None, threshold: float | Non
     return Advice(way, quantity, value, limit, rule.at_least, good, rule.reason)
 
 
-def advice(asked: Question, of_trace: Traffic | None) -> tuple[Advice, ...]:
+def advice(asked: Question, of_trace: Traffic | None, costs: EqualCost | None) -> tuple[Advice, ...]:
     """All judgements; without a remote cluster those of the traffic alone."""
     pattern = (
         _judged("traffic pattern", "index of dispersion over 1 min", of_trace.dispersion_1min if of_trace else None),
@@ -119,6 +124,7 @@ def advice(asked: Question, of_trace: Traffic | None) -> tuple[Advice, ...]:
         _judged("KV weight", "N_prfaas · Φ_kv over the link", demand),
         _judged("infrastructure", "local over remote prefill time", local_s / remote_s, ratio),
         _judged("infrastructure", "transfer rate over Φ_kv", rate_bps / phi_bps),
+        _judged("infrastructure", AT_EQUAL_COST, costs.ratio_homogeneous if costs else None),
     )
 
 
@@ -167,16 +173,17 @@ def _crossing(asked: Question, costs: EqualCost | None, sizes: tuple[RemoteSize,
         return False, "Crossing is not worth it: at the optimum nothing is sent; keep everything local."
     if costs is None:
         return None, "Crossing: not to be told without prices of all instances (--prices)."
-    rule = THRESHOLDS["throughput over homogeneous PD at equal cost"]
+    rule = THRESHOLDS[AT_EQUAL_COST]
     assert rule.value is not None
     worth = costs.ratio_homogeneous >= rule.value
     against = (
         f"at equal cost ({costs.usd_per_hour:,.0f} USD/h) its rate is {costs.ratio_homogeneous - 1.0:+.1%} against "
         f"that of {costs.homogeneous_instances:.1f} local instances alone (asked: {rule.value - 1.0:+.0%})"
     )
+    best = max(sizes, key=lambda one: one.ratio_homogeneous)
+    there = f"with N_prfaas = {best.n_prfaas}"
     if not worth:
-        best = max(sizes, key=lambda one: one.ratio_homogeneous)
-        better = f"; with N_prfaas = {best.n_prfaas} it is, {best.ratio_homogeneous - 1.0:+.1%}"
+        better = f"; {there} it is, {best.ratio_homogeneous - 1.0:+.1%}"
         other = better if best.ratio_homogeneous >= rule.value else "; nor is it with fewer or more remote instances"
         return False, f"Crossing is not worth it with N_prfaas = {asked.plan.n_prfaas}: {against}{other}."
     premium = costs.same_dc_premium_usd_per_hour
@@ -185,4 +192,5 @@ def _crossing(asked: Question, costs: EqualCost | None, sizes: tuple[RemoteSize,
         if premium > 0.005
         else "where the remote instances cannot be had in the local data centre at their price"
     )
-    return True, f"Crossing is worth it {inside}: {against}."
+    more = f"; {there} {best.ratio_homogeneous - 1.0:+.1%}" if best.n_prfaas != asked.plan.n_prfaas else ""
+    return True, f"Crossing is worth it {inside}: {against}{more}."

@@ -71,7 +71,7 @@ def report(
         runs.append(loaded(asked, load, seeds))
     met = objective(asked, slo_ttft_s, seeds, progress) if simulated and slo_ttft_s is not None else None
     bills = [cost_at(asked, load) for load in (*LOADS, *([met.at.load] if met else []))]
-    judged = advice(asked, of_trace)
+    judged = advice(asked, of_trace, costs)
     figures = asked.plan.as_mapping() | {"equal_cost_ratio": costs.ratio_homogeneous if costs else None}
     return Report(
         asked=asked,
