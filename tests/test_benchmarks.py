@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import agreement
+from benchmarks import agreement, sweep
 from benchmarks.__main__ import STAGES, main
 from benchmarks.engines import MODELS, SCENARIOS, subject
 from benchmarks.page import PAGE, RESULTS, performance_page
@@ -117,3 +117,27 @@ def test_the_committed_agreement_is_large_and_has_seen_everything() -> None:
     assert cases >= 10_000
     assert {row[1].strip() for row in rows} == set(agreement.FEATURES)
     assert min(int(row[3].replace(",", "")) for row in rows) >= math.sqrt(cases) / 10
+
+
+def test_a_sweep_is_reckoned_from_its_cells() -> None:
+    assert sweep.finished_s([3.0, 3.0, 2.0, 2.0, 2.0], 2) == 7.0
+    assert sweep.finished_s([5.0], 3) == 5.0
+    work_h, wall_h = sweep.sweep_hours(mean_s=36.0, longest_s=72.0, keep_s=0.001, cells=10_000, cores=1000)
+    assert (work_h, wall_h) == (100.0, pytest.approx(0.1 + 0.02))
+    assert sweep.sweep_hours(mean_s=0.1, longest_s=0.2, keep_s=0.01, cells=10_000, cores=1000)[1] * 3600 == 100.0
+
+
+def test_the_page_of_a_sweep_runs_what_it_says(tmp_path: Path) -> None:
+    (scenario := tmp_path / "short.yaml").write_text("{extends: drift-mix, horizon_s: 60}")
+    out = tmp_path / "sweep.md"
+    given = ["--policies", "static,naive", "--scenarios", str(scenario), "--seeds", "2", "--out", str(out)]
+    result = CliRunner().invoke(sweep.main, given)
+    assert result.exit_code == 0, result.output
+    text = out.read_text(encoding="utf-8")
+    assert f"`python -m benchmarks.sweep {' '.join(given[:-2])}`" in text
+    assert "4 episodes (2 policies × 1 scenarios × 2 seeds)" in text
+    assert [row.split("|")[1].strip() for row in text.splitlines() if row.startswith("| ")] == [
+        "policy",
+        "static",
+        "naive",
+    ]
