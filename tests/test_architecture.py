@@ -53,6 +53,8 @@ ONLY_IN = {
     "click": ("prfaas_env.cli", "prfaas_env.__main__"),
     "stable_baselines3": ("prfaas_env.environment", "prfaas_env.training", "agents"),
     "torch": ("prfaas_env.training", "agents"),
+    "onnx": ("agents",),
+    "onnxruntime": ("agents",),
     "plotly": ("prfaas_env.pages",),
     "ray": ("prfaas_env.parallel.cluster",),
     "optuna": ("prfaas_env.tuning",),
