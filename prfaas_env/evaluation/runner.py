@@ -7,13 +7,10 @@ policy meets the same requests at the same seed (common random numbers).
 from __future__ import annotations
 
 import math
-import multiprocessing
 import platform
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -25,13 +22,12 @@ from prfaas_env.evaluation.fingerprint import code_hash
 from prfaas_env.evaluation.results import CellResult, row
 from prfaas_env.evaluation.simulate import ActionWarning, simulate
 from prfaas_env.parallel.executor import Executor
-from prfaas_env.parallel.local import follow_parent
 from prfaas_env.policies import load_policy
 from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.result import RunResult
 from prfaas_env.workload.traces.trace import TraceWarning
 
-__all__ = ["Cell", "check_policy_of", "plan_cells", "run_cell", "run_cells", "worker_pool"]
+__all__ = ["Cell", "check_policy_of", "plan_cells", "run_cell", "run_cells"]
 
 TTFT_QUANTILES = 400
 
@@ -134,19 +130,3 @@ def run_cells(
 
 def _kind(cell: Cell) -> tuple[str, str]:
     return cell.policy, cell.scenario.name
-
-
-@contextmanager
-def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Spawned processes that run episodes. An error inside the block, or Ctrl-C, ends them at once."""
-    before = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, initializer=follow_parent)
-    try:
-        yield pool
-    except BaseException:
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from prfaas_env.parallel.executor import Losses, Outcome, Said, attempt, result_of
 
-__all__ = ["LocalPool", "follow_parent"]
+__all__ = ["LocalPool"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -141,7 +141,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 def _serve(pipe: Connection) -> None:
     """A worker: items in, outcomes out, until the other end is closed."""
-    follow_parent()
+    _follow_parent()
     while True:
         try:
             function, item = pipe.recv()
@@ -155,7 +155,7 @@ def _serve(pipe: Connection) -> None:
         pipe.send_bytes(sent)
 
 
-def follow_parent() -> None:
+def _follow_parent() -> None:
     """A worker leaves Ctrl-C to its parent, who decides what to keep, and ends when the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
