@@ -39,7 +39,7 @@ from prfaas_env.seeds import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, trainin
 from prfaas_env.training.folder import RunFolder
 from prfaas_env.training.lock import locked
 from prfaas_env.training.model import training_environments
-from prfaas_env.training.run import _scenarios, _validated
+from prfaas_env.training.run import _interruptible, _scenarios, _validated
 from prfaas_env.training.settings import ALGORITHMS, AlgoName, Settings
 from prfaas_env.training.validation import OBJECTIVES, Validator
 
@@ -345,7 +345,16 @@ def test_the_same_seed_gives_the_same_model(finished: Path, scenarios: str, tmp_
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_interrupting_keeps_what_was_learnt(sent: signal.Signals, scenarios: str, tmp_path: Path) -> None:
+def test_a_signal_is_heeded_once_then_means_what_it_did(sent: signal.Signals) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with _interruptible(Console(quiet=True)) as event:
+        assert not event.is_set()
+        signal.raise_signal(sent)
+        assert event.is_set()
+        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_interrupting_keeps_what_was_learnt(scenarios: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = [*small(scenarios, out), "--timesteps", "1000000", "--set", "validation_seeds=1"]
     process = subprocess.Popen([sys.executable, "train.py", *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -355,7 +364,7 @@ def test_interrupting_keeps_what_was_learnt(sent: signal.Signals, scenarios: str
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        process.send_signal(sent)
+        process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=60)[1]
     finally:
         process.kill()
