@@ -25,6 +25,8 @@ def tables(report: Report) -> Iterator[RenderableType]:
     if report.loaded or report.cost:
         yield _loads(report)
         yield from _under_loads(report)
+    if report.least_ttft:
+        yield _least_ttft(report)
     if report.equal_cost:
         yield _equal_cost(report)
         most = report.equal_cost.break_even_remote_usd_per_hour
@@ -113,6 +115,25 @@ def _under_loads(report: Report) -> Iterator[str]:
             f"P90 of TTFT within {report.slo.ttft_p90_objective_s:g} s: up to {at_least}[bold]{at.rate_rps:.3f}[/bold] "
             f"req/s, {at.load:.1%} of Λ_max."
         )
+
+
+def _least_ttft(report: Report) -> Table:
+    heads = ("load", "t tokens", "N_p", "TTFT mean, s", "predicted", "P90", "mean over the plan's")
+    table = Table(
+        *heads, title="t and N_p for the least mean TTFT instead of the highest rate", box=SIMPLE_HEAD, pad_edge=False
+    )
+    of_plan = {one.load: one for one in report.loaded}
+    for one in report.least_ttft:
+        table.add_row(
+            f"{one.load:.1%}",
+            _figure(one.threshold_tokens, ",.0f"),
+            str(one.n_prefill),
+            f"{one.ttft_mean_s:.2f} ± {one.ttft_mean_high_s - one.ttft_mean_s:.2f}",
+            _figure(one.predicted_mean_s, ".2f"),
+            f"{one.ttft_p90_s:.2f}",
+            f"{one.ttft_mean_s / of_plan[one.load].ttft_mean_s - 1.0:+.1%}",
+        )
+    return table
 
 
 def _equal_cost(report: Report) -> Table:

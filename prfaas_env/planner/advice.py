@@ -152,8 +152,8 @@ def _routing(judged: Mapping[str, Advice]) -> tuple[Literal["static", "adaptive"
     bursts = judged["index of dispersion over 1 min"]
     if drift.value is None:
         return "not stated", (
-            "Static or adaptive t: not stated. For a steady mix static is optimal; give a trace that holds some hours "
-            "(--trace) to see whether yours is."
+            "Static or adaptive t: not stated. For a steady mix at a steady load static is optimal; give a trace of "
+            "some hours (--trace) to see whether yours is."
         )
     saves = f"adapting t and N_p to each window of the trace saves {drift.value:.1%} of capacity"
     if drift.favourable:

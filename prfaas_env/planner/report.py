@@ -9,6 +9,7 @@ from typing import Any
 from prfaas_env.planner.advice import Advice, Verdict, advice, verdict
 from prfaas_env.planner.cost import Cost, EqualCost, RemoteSize, cost_at, equal_cost, remote_sizes
 from prfaas_env.planner.inputs import Question
+from prfaas_env.planner.latency import LeastTtft, least_ttft
 from prfaas_env.planner.loaded import LOADS, SEEDS, Loaded, Objective, check_objective, loaded, objective
 from prfaas_env.planner.paper import Compared, compared
 from prfaas_env.planner.sensitivity import Sensitivity, sensitivity
@@ -26,6 +27,7 @@ class Report:
     stages: tuple[Stage, ...]
     sensitivity: tuple[Sensitivity, ...]
     loaded: tuple[Loaded, ...]
+    least_ttft: tuple[LeastTtft, ...]
     slo: Objective | None
     cost: tuple[Cost, ...]
     equal_cost: EqualCost | None
@@ -38,7 +40,7 @@ class Report:
 
     def as_mapping(self) -> dict[str, Any]:
         """Plain data, as ``plan --json`` prints it after the fields of the plan."""
-        records = ("stages", "sensitivity", "loaded", "cost", "remote_sizes", "paper", "advice")
+        records = ("stages", "sensitivity", "loaded", "least_ttft", "cost", "remote_sizes", "paper", "advice")
         single = ("slo", "equal_cost", "trace", "verdict")
         plain: dict[str, Any] = {key: [asdict(one) for one in getattr(self, key)] for key in records}
         plain |= {key: asdict(one) if (one := getattr(self, key)) is not None else None for key in single}
@@ -66,9 +68,11 @@ def report(
     progress("Solving the plan again with every input changed …")
     sensitive, costs, sizes = sensitivity(asked), equal_cost(asked), remote_sizes(asked)
     runs: list[Loaded] = []
+    quickest: list[LeastTtft | None] = []
     for load in LOADS if simulated else ():
         progress(f"Simulating {load:.0%} of Λ_max, {seeds} runs …")
         runs.append(loaded(asked, load, seeds))
+        quickest.append(least_ttft(asked, runs[-1]))
     met = objective(asked, slo_ttft_s, seeds, progress) if simulated and slo_ttft_s is not None else None
     bills = [cost_at(asked, load) for load in (*LOADS, *([met.at.load] if met else []))]
     judged = advice(asked, of_trace, costs)
@@ -78,6 +82,7 @@ def report(
         stages=stages(asked),
         sensitivity=sensitive,
         loaded=tuple(runs),
+        least_ttft=tuple(one for one in quickest if one is not None),
         slo=met,
         cost=tuple(bill for bill in bills if bill is not None),
         equal_cost=costs,
