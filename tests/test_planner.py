@@ -649,6 +649,7 @@ def test_instances_without_a_price_have_no_cost(tmp_path: Path) -> None:
             "--trace: expected a trace file (.jsonl, .csv, …), got 'drift-mix'; scenarios go to",
         ),
         (["--trace", "x.csv", "-w", "drift-mix"], "--trace: expected without --workload: the trace is the workload"),
+        (["--out", "{}"], "--out: expected with --sweep"),
         (["--columns", OWN], "--columns: expected with --trace"),
         (["-d", "homogeneous-pd", "--sweep", "--out", "{}"], "--sweep: deployment 'homogeneous-pd' has no remote"),
     ],

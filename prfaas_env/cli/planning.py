@@ -74,7 +74,7 @@ DEFAULT_OUT = Path("results/plan")
 @click.option("--curves", is_flag=True, help="Also the rate against N_p and against t (the paper's Fig. 5).")
 @click.option("--sweep", is_flag=True, help="Write a page of curves: t × N_p, link, P(L > t), prices; and plan.json.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=DEFAULT_OUT, show_default=True, help="Folder of --sweep."
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help=f"Folder of --sweep.  [default: {DEFAULT_OUT}]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -86,7 +86,7 @@ def command(
     seeds: int,
     curves: bool,
     sweep: bool,
-    out: Path,
+    out: Path | None,
     as_json: bool,
     **asked_by: Any,
 ) -> None:
@@ -96,6 +96,9 @@ def command(
     """
     if slo_ttft is not None and not simulation:
         raise ConfigError("--slo-ttft: expected without --no-simulation: the rate that meets it is simulated")
+    if out is not None and not sweep:
+        raise ConfigError("--out: expected with --sweep")
+    out = out or DEFAULT_OUT
     if sweep:
         _check_out(out)
     with Console(stderr=True).status("Planning …") as status:
