@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.timing import seconds
 
-__all__ = ["measure_starts"]
+__all__ = ["measure_starts", "used_cpu_s"]
 
 FIRST_STEP = """
 from prfaas_env.environment.vector import PrfaaSVectorEnv
@@ -22,7 +22,8 @@ env.step(env.action_space.sample())
 """
 
 
-def _cpu_s() -> float:
+def used_cpu_s() -> float:
+    """Processor time of all processes that were started here and have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -37,9 +38,9 @@ def measure_starts(quick: bool) -> dict[str, Any]:
     """Wall time of whole processes, and processor time of the cold one; ``quick`` leaves that out."""
     times = 1 if quick else 3
     with tempfile.TemporaryDirectory() as cache:
-        before_s = _cpu_s()
+        before_s = used_cpu_s()
         cold_s = None if quick else _start(FIRST_STEP, cache)
-        cold_cpu_s = _cpu_s() - before_s
+        cold_cpu_s = used_cpu_s() - before_s
         place = None if quick else cache
         warm_s = min(_start(FIRST_STEP, place) for _ in range(times))
     return {

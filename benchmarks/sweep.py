@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
+from benchmarks.starting import used_cpu_s
 from benchmarks.tables import number
 from benchmarks.timing import seconds
 from prfaas_env.environment.core import DEFAULT_ENGINE
@@ -34,10 +36,12 @@ CORES, SEEDS = 1000, 100
 
 
 class Costs(NamedTuple):
-    """What was measured: the cells, wall time by number of workers, and the time to keep one finished cell."""
+    """What was measured: the cells, wall and processor time of the whole command by number of workers, and the
+    processor time to keep one finished cell."""
 
     evaluation: Evaluation
     wall_s: dict[int, float]
+    cpu_s: dict[int, float]
     keep_s: float
 
     def mean_s(self, policy: str) -> float:
@@ -63,11 +67,15 @@ def sweep_hours(mean_s: float, longest_s: float, keep_s: float, cells: int, core
 def measure(policies: str, scenarios: str, seeds: int) -> Costs:
     """Evaluate in fresh processes with one worker and with two."""
     with tempfile.TemporaryDirectory() as folder:
-        wall_s = {workers: _wall_s(policies, scenarios, seeds, workers, Path(folder)) for workers in (1, 2)}
+        wall_s, cpu_s = {}, {}
+        for workers in (1, 2):
+            before_s = used_cpu_s()
+            wall_s[workers] = _wall_s(policies, scenarios, seeds, workers, Path(folder))
+            cpu_s[workers] = used_cpu_s() - before_s
         names = policies.split(",")
         found = evaluate(names, scenarios.split(","), range(seeds), Path(folder) / "1", engine=DEFAULT_ENGINE)
         keep_s = _keep_s(found, Path(folder) / "kept")
-    return Costs(found, wall_s, keep_s)
+    return Costs(found, wall_s, cpu_s, keep_s)
 
 
 def _wall_s(policies: str, scenarios: str, seeds: int, workers: int, folder: Path) -> float:
@@ -84,21 +92,25 @@ def _wall_s(policies: str, scenarios: str, seeds: int, workers: int, folder: Pat
 
 
 def _keep_s(found: Evaluation, folder: Path) -> float:
-    """Seconds to write one finished cell into a journal."""
+    """Processor seconds to write one finished cell into a journal."""
     scenarios = {scenario.name: scenario for scenario in found.scenarios}
     journal = Journal(folder, {policy: policy_hash(policy, found.scenarios[0]) for policy in found.policies})
     rows = [
         (Cell(r["policy"], scenarios[r["scenario"]], r["seed"], found.engine), c) for c in found.cells for r in [c.row]
     ]
-    return seconds(lambda: [journal.add(cell, result) for cell, result in rows]) / len(rows)
+    begin_s = time.process_time()
+    for cell, result in rows:
+        journal.add(cell, result)
+    return (time.process_time() - begin_s) / len(rows)
 
 
 def page(costs: Costs, command: str, usd_per_core_hour: float, load: float) -> str:
     """The page in Markdown."""
     cells_s = [cell.cpu_s for cell in costs.evaluation.cells]
     work_s, scenarios = sum(cells_s), len(members("all"))
-    around_s = costs.wall_s[1] - work_s
-    two_s = around_s + finished_s(cells_s, 2)
+    around_s = costs.cpu_s[1] - work_s
+    more_s = max(0.0, costs.cpu_s[2] - costs.cpu_s[1])  # both workers start
+    two_s = around_s + more_s / 2 + finished_s(cells_s, 2)
     per_policy = scenarios * SEEDS
     rows = []
     for policy in costs.evaluation.policies:
@@ -112,14 +124,15 @@ def page(costs: Costs, command: str, usd_per_core_hour: float, load: float) -> s
         [
             "# What evaluations cost",
             "",
-            f"`{command}`, {os.cpu_count()} cores, of which {load:.1f} were busy with other work when it began.",
+            f"`{command}` on {os.cpu_count()} cores, which had a load of {load:.1f} from other work when it began.",
             "",
             f"{len(cells_s)} episodes ({len(costs.evaluation.policies)} policies × {len(costs.evaluation.scenarios)} "
-            f"scenarios × {len(costs.evaluation.seeds)} seeds) take {number(work_s)} s of processor time. The whole "
-            f"command took {number(costs.wall_s[1])} s with one worker and {number(costs.wall_s[2])} s with two: "
-            f"{costs.wall_s[1] / costs.wall_s[2]:.2f} times as fast. From the episodes' own times, handed out in order "
-            f"to two free workers, {(around_s + work_s) / two_s:.2f} times is to be expected if all that surrounds "
-            "them (start, check, report) gains nothing.",
+            f"scenarios × {len(costs.evaluation.seeds)} seeds) take {number(work_s)} s of processor time, all that "
+            f"surrounds them (start, check, report) {number(around_s)} s, the start of two workers {number(more_s)} s "
+            f"more. Two free workers would be {costs.cpu_s[1] / two_s:.2f} times as fast as one, if what surrounds the "
+            f"episodes gains nothing; with many episodes the ratio nears {work_s / finished_s(cells_s, 2):.2f}. By the "
+            f"clock the whole command took {number(costs.wall_s[1])} s with one worker and {number(costs.wall_s[2])} s "
+            f"with two, {costs.wall_s[1] / costs.wall_s[2]:.2f} times as fast.",
             "",
             f"A sweep of all {scenarios} shipped scenarios and {SEEDS} seeds, {per_policy:,} episodes a policy, on "
             f"{CORES:,} cores at USD {usd_per_core_hour:g} a core hour:",
