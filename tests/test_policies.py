@@ -231,13 +231,13 @@ def test_load_aware_beats_the_throughput_optimum_at_low_load() -> None:
 
 def test_load_aware_keeps_requests_local_while_the_link_is_down(scenario: Scenario) -> None:
     seen = paper_load(scenario, 1.0, link_capacity_gbps=0.0)
-    assert controls_under(load_policy("load-aware", scenario), (1, seen))[0].threshold_tokens == np.inf
+    assert controls_under(load_policy("load-aware", scenario, tuned=False), (1, seen))[0].threshold_tokens == np.inf
 
 
 def test_load_aware_moves_n_p_only_for_a_gain_beyond_the_hysteresis(scenario: Scenario) -> None:
     short = dict.fromkeys(HISTOGRAM_FACTS, 0.0) | {HISTOGRAM_FACTS[1]: 1.0}  # 1K to 1.4K: decode is the bottleneck
     seen = paper_load(scenario, 4.5, **short)
-    stuck = load_policy("load-aware", scenario, hysteresis=0.99)
+    stuck = load_policy("load-aware", scenario, tuned=False, hysteresis=0.99)
     assert controls_under(stuck, (1, seen))[0].n_prefill == 1  # as it is decode cannot keep up: any hysteresis yields
     three = paper_load(scenario, 2.9)
     for hysteresis, expected in ((0.0, 4), (0.1, 3)):  # a gain of 7 %
@@ -246,7 +246,7 @@ def test_load_aware_moves_n_p_only_for_a_gain_beyond_the_hysteresis(scenario: Sc
 
 
 def test_load_aware_decides_in_a_moment(scenario: Scenario) -> None:
-    policy, seen = load_policy("load-aware", scenario), decode(encode_named(paper_load(scenario, 2.0)))
+    policy, seen = load_policy("load-aware", scenario, tuned=False), decode(encode_named(paper_load(scenario, 2.0)))
     assert min(timeit.repeat(lambda: policy.decide(seen, np.empty(0)), number=10, repeat=20)) / 10 < 2e-3
 
 
