@@ -18,6 +18,7 @@ COMMANDS = {
     "describe": ("prfaas_env.cli.describing", "Statistics and pictures of a scenario or a trace file."),
     "list": ("prfaas_env.cli.listing", "What can be named: deployments, profiles, scenarios, policies."),
     "plan": ("prfaas_env.cli.planning", "Which t and split, what limits them, TTFT under load, cost, advice."),
+    "record": ("prfaas_env.cli.recording", "One run, instance by instance, for Perfetto or chrome://tracing."),
     "tune": ("prfaas_env.cli.tuning", "Search a policy's parameters on the training split, with a fixed budget."),
 }
 
