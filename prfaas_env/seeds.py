@@ -16,6 +16,7 @@ __all__ = [
     "FIRST_VALIDATION_SEED",
     "RUN_STRIDE",
     "check_evaluation_seeds",
+    "lesson_seeds",
     "split_of",
     "training_seed",
     "tuning_seeds",
@@ -27,7 +28,7 @@ FIRST_VALIDATION_SEED = 500_000
 FIRST_TUNING_VALIDATION_SEED = FIRST_VALIDATION_SEED + 40_000
 FIRST_TRAINING_SEED = 1_000_000
 RUN_STRIDE = 10**10
-"""Distance between the seeds of two runs: more than the steps that any run takes."""
+"""Distance between the seeds of two runs: more than twice the steps that any run takes."""
 
 
 def split_of(seed: int) -> str:
@@ -43,6 +44,12 @@ def training_seed(run_seed: int, steps: int) -> int:
     A run takes at least one step a copy before it can be resumed, so a resumed run meets new episodes.
     """
     return FIRST_TRAINING_SEED + RUN_STRIDE * run_seed + steps
+
+
+def lesson_seeds(run_seed: int, count: int) -> range:
+    """Seeds of the episodes on which a run's policy learns from its teacher, apart from those of its own episodes."""
+    first = training_seed(run_seed, RUN_STRIDE // 2)
+    return range(first, first + count)
 
 
 def validation_seeds(count: int) -> range:

@@ -35,7 +35,14 @@ from prfaas_env.environment.reward import REWARDS
 from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.policies import load_policy
 from prfaas_env.scenario import Scenario, load_scenario, suite_hash
-from prfaas_env.seeds import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, training_seed, validation_seeds
+from prfaas_env.seeds import (
+    FIRST_TRAINING_SEED,
+    FIRST_VALIDATION_SEED,
+    RUN_STRIDE,
+    lesson_seeds,
+    training_seed,
+    validation_seeds,
+)
 from prfaas_env.training.folder import RunFolder
 from prfaas_env.training.lock import locked
 from prfaas_env.training.model import training_environments
@@ -413,8 +420,63 @@ def test_the_ranges_of_seeds_cannot_meet() -> None:
     assert validation_seeds(largest.validation_seeds).stop <= training_seed(0, 0)
     with pytest.raises(ConfigError, match="validation_seeds"):
         Settings(scenarios=("x",), validation_seeds=largest.validation_seeds + 1)
-    longest = Settings(scenarios=("x",), timesteps=10**10 - 1, n_envs=4096)
+    longest = Settings(scenarios=("x",), timesteps=RUN_STRIDE // 2 - 1, n_envs=4096)
     assert training_seed(0, longest.timesteps) < training_seed(1, 0)
+
+
+# --- a teacher --------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_learns_from_a_teacher_before_anything_else(scenarios: str, tmp_path: Path) -> None:
+    """The model of step 0 does what the teacher does, on episodes of neither."""
+    out = tmp_path / "run"
+    lessons = ("teacher=static", "teacher_episodes=6", "critic_rollouts=99", "action=residual", "hidden=[64]")
+    assert call(*small(scenarios, out), *(x for more in lessons for x in ("--set", more))) == 0
+    scenario = load_scenario(scenarios.split(",")[0])
+    taught = simulate(scenario, str(out / "model.zip"), seed=7).timeline
+    untaught = simulate(scenario, "windowed-closed-form", seed=7).timeline
+    (t,) = set(simulate(scenario, "static", seed=7).timeline["threshold_tokens"][1:])
+    difference = [np.abs(np.log(line["threshold_tokens"][1:] / t)).mean() for line in (taught, untaught)]
+    assert difference[0] < 0.5 * difference[1]
+    # The actor stood still ever since; the critic did not.
+    first, last = (weights(out / "checkpoints" / f"{steps:09d}" / "model.zip") for steps in steps_kept(out)[::2])
+    moved = {name for name, before in first.items() if not np.array_equal(before, last[name])}
+    assert moved
+    assert all("value" in name for name in moved)
+
+
+def test_a_teachers_episodes_are_training_and_no_others(
+    scenarios: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: set[int] = set()
+    draw = Scenario.draw
+
+    def spy(self: Scenario, seed: Any) -> Any:
+        met.add(seed if isinstance(seed, int) else seed.bit_generator.seed_seq.entropy)
+        return draw(self, seed)
+
+    monkeypatch.setattr(Scenario, "draw", spy)
+    lessons = ("teacher=load-aware", "teacher_episodes=2")
+    assert call(*small(scenarios, tmp_path / "run"), *(x for more in lessons for x in ("--set", more))) == 0
+    own = set(range(training_seed(3, 0), training_seed(3, 0) + 4))
+    assert met == own | set(lesson_seeds(3, 2)) | set(validation_seeds(2))
+    assert training_seed(3, Settings(scenarios=("x",), timesteps=RUN_STRIDE // 2 - 1).timesteps) < lesson_seeds(3, 1)[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("teacher=least-completion", "teacher: least-completion does not act by what the form 'residual' sets"),
+        ("teacher=hindsight", "teacher: hindsight does not act by"),
+        ("teacher=load-awear", "unknown policy 'load-awear'; did you mean 'load-aware'"),
+    ],
+)
+def test_a_teacher_must_act_by_the_learners_law(
+    scenarios: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, message: str
+) -> None:
+    assert call(*small(scenarios, tmp_path / "run"), "--set", given) == BAD_INPUT
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 # --- objectives -------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from prfaas_env.evaluation.results import prepare_folder
 from prfaas_env.evaluation.suites import resolve_suite
 from prfaas_env.resources import own_path
 from prfaas_env.scenario import Scenario
-from prfaas_env.seeds import training_seed, validation_seeds
+from prfaas_env.seeds import lesson_seeds, training_seed, validation_seeds
 from prfaas_env.training.folder import RunFolder
 from prfaas_env.training.lock import locked
 from prfaas_env.training.settings import OFF_POLICY, Settings
@@ -111,6 +111,7 @@ def _learn(
     from stable_baselines3.common.utils import set_random_seed
 
     from prfaas_env.training.callbacks import Figures, Milestones, Pace
+    from prfaas_env.training.imitation import CriticFirst
     from prfaas_env.training.learners import new_model
     from prfaas_env.training.model import load_state, training_environments
     from prfaas_env.training.validation import Validator
@@ -128,12 +129,16 @@ def _learn(
             model = load_state(settings, folder.checkpoint(begun), environments)
         else:
             model = new_model(settings, environments)
+            if settings.teacher is not None:
+                _taught(model, settings, scenarios, console)
         logger = Logger(str(folder.path), [TensorBoardOutputFormat(str(folder.path / "tensorboard"))])
         closing.callback(logger.close)
         model.set_logger(logger)
         validator = Validator(settings, validated, interrupted.is_set)
         milestones = Milestones(folder, scenarios, validator, console)
         callbacks = [pace, milestones, Figures()]
+        if settings.critic_rollouts and not begun:
+            callbacks.append(CriticFirst(settings.critic_rollouts))
         log_interval: Any = None if settings.algo in OFF_POLICY else 1
         model.learn(settings.timesteps - begun, callbacks, log_interval=log_interval, reset_num_timesteps=False)
         if pace.cut_short:
@@ -141,6 +146,16 @@ def _learn(
         else:
             milestones.reached()
     return not pace.cut_short
+
+
+def _taught(model: Any, settings: Settings, scenarios: Sequence[Scenario], console: Console) -> None:
+    """The model after its lessons from the teacher; their episodes come before the run's own."""
+    from prfaas_env.training.imitation import imitate
+
+    assert settings.teacher is not None
+    seeds = lesson_seeds(settings.seed, settings.teacher_episodes)
+    error = imitate(model, settings.teacher, settings.action, scenarios, seeds)
+    console.print(f"learnt from {settings.teacher}: its actions to {error:.3f} (root mean square)", highlight=False)
 
 
 @contextmanager
@@ -166,6 +181,8 @@ def _interruptible(console: Console) -> Iterator[threading.Event]:
 
 def _scenarios(settings: Settings, console: Console) -> tuple[Scenario, ...]:
     """The scenarios of a run; one episode is drawn from each, so that nothing is found out late."""
+    from prfaas_env.training.imitation import check_teacher
+
     suite = resolve_suite(settings.scenarios, training_seed(settings.seed, 0))
     for line in (*suite.skipped, *suite.remarks):
         console.print(f"note: {line}", highlight=False)
@@ -177,6 +194,8 @@ def _scenarios(settings: Settings, console: Console) -> tuple[Scenario, ...]:
             f"got {settings.n_envs}"
         )
     seeds = validation_seeds(settings.validation_seeds)
+    if settings.teacher is not None:
+        check_teacher(settings.teacher, settings.action, scenarios[0])
     validated = _validated(settings) or scenarios
     if not any(len(scenario.draw(seed).stream) for scenario in validated for seed in seeds):
         raise ConfigError("scenarios: no request arrives in any episode of validation: nothing could be compared")

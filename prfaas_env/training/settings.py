@@ -31,6 +31,8 @@ _ONLY_OF: Mapping[str, tuple[AlgoName, ...]] = {
     **dict.fromkeys(("minibatches", "epochs", "gae_lambda", "clip_range"), ON_POLICY),
     **dict.fromkeys(("entropy_coefficient", "value_coefficient", "target_kl"), ON_POLICY),
     **dict.fromkeys(("batch_size", "buffer_size", "gradient_steps", "tau"), OFF_POLICY),
+    **dict.fromkeys(("teacher", "teacher_episodes"), ("ppo", "es")),
+    "critic_rollouts": ("ppo",),
     "lstm_size": ("recurrent-ppo",),
     "perturbation": ("es",),
 }
@@ -51,7 +53,7 @@ class Settings(Record):
 
     scenarios: tuple[str, ...] = ()
     algo: AlgoName = "ppo"
-    timesteps: Annotated[int, Range(ge=1, lt=RUN_STRIDE)] = 2_000_000
+    timesteps: Annotated[int, Range(ge=1, lt=RUN_STRIDE // 2)] = 2_000_000
     n_envs: Annotated[int, Range(ge=1, le=4096)] = 64
     seed: Annotated[int, Range(ge=0, lt=2**32)] = 0
     action: ActionName = "residual"
@@ -68,6 +70,8 @@ class Settings(Record):
     gamma: Share = 0.98
     log_std: Annotated[float, Range(ge=-20, le=2)] = -1.3
     rollout_steps: Annotated[int, Range(ge=2, le=100_000)] = 90
+    teacher: str | None = None  # a policy to learn from before anything else
+    teacher_episodes: Annotated[int, Range(ge=2, le=1000)] = 4  # a scenario
     # … on policy
     minibatches: Count = 6
     epochs: Annotated[int, Range(ge=1, le=1000)] = 5
@@ -76,6 +80,7 @@ class Settings(Record):
     entropy_coefficient: Annotated[float, Range(ge=0, le=10)] = 0.0
     value_coefficient: Annotated[float, Range(ge=0, le=10)] = 0.5
     target_kl: Annotated[float, Range(gt=0, le=10)] | None = None
+    critic_rollouts: Annotated[int, Range(ge=0)] = 0  # the first ones, which train the critic alone
     lstm_size: Width = 64
     # … off policy
     batch_size: Annotated[int, Range(ge=2, le=1_000_000)] = 512
