@@ -45,7 +45,7 @@ bench: $(STAMP) ## speed figures; writes results/bench.json and docs/performance
 	$(RUN) -m benchmarks
 
 # Studies go on where they stopped, and those in agents/tuned/ are finished: delete them to make them anew.
-TUNE := --trials 40 --seeds 2 --scenarios train --sampler-seed 0 --validation-seeds 10 --out agents/tuned
+TUNE := --trials 30 --seeds 1 --scenarios train --sampler-seed 0 --validation-seeds 4 --out agents/tuned
 
 tune: $(STAMP) ## tune the scripted policies; writes agents/tuned/ and a table in docs/evaluation.md
 	$(RUN) -m prfaas_env tune long-timescale $(TUNE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from prfaas_env.cli.errors import BAD_INPUT, run
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.core import DEFAULT_ENGINE
 from prfaas_env.evaluation.evaluation import evaluate
-from prfaas_env.policies import load_policy, policy_class
+from prfaas_env.policies import load_policy, policy_class, policy_names, tuning_study
 from prfaas_env.scenario import load_scenario
 from prfaas_env.seeds import split_of, tuning_seeds, tuning_validation_seeds
 from prfaas_env.study import Span, Study, read_study
@@ -57,12 +56,12 @@ def read(folder: Path) -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def finished(scenarios: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def finished(scenarios: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LeastCompletion, "tunable", {"price_s": Span(-5.0, 20.0)})
         folder = tmp_path_factory.mktemp("finished")
         study_of(scenarios, folder)
-        yield folder
+    return folder
 
 
 # --- the search -------------------------------------------------------------------------------------------------------
@@ -312,6 +311,14 @@ def test_shipped_studies_are_what_their_trials_say(path: Path) -> None:
     (options,) = re.findall(r"^TUNE := (.*)$", makefile, flags=re.MULTILINE)
     assert f"\t$(RUN) -m prfaas_env tune {study.policy} $(TUNE)\n" in makefile
     assert study.command == f"python -m prfaas_env tune {study.policy} {options.replace('agents/tuned', 'DIR')}"
+
+
+def test_every_policy_with_constants_is_tuned_with_the_same_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # least-completion itself has none
+    scripted = [name for name in policy_names() if name in agents._SCRIPTED]
+    studies = {name: tuning_study(name) for name in scripted if getattr(policy_class(name), "tunable", None)}
+    assert len({study.budget for study in studies.values() if study is not None}) == 1
+    assert [name for name, study in studies.items() if study is None] == []
 
 
 def test_the_page_has_the_studies_as_they_are() -> None:
