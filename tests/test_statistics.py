@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prfaas_env.evaluation.statistics import compare, expanded_tail, interquartile_mean
+from prfaas_env.evaluation.bootstrap import expanded_tail, interval
+from prfaas_env.evaluation.statistics import (
+    compare,
+    interquartile_mean,
+    interquartile_means,
+    optimality_gap,
+    performance_profile,
+    win_share,
+)
 
 
 def rng() -> np.random.Generator:
@@ -91,14 +99,68 @@ def test_expanded_tail_tends_to_the_plain_one() -> None:
     assert expanded_tail(100_000, degrees=99_999) == pytest.approx(0.025, rel=1e-3)
 
 
-@pytest.mark.parametrize(("n", "scenarios", "least"), [(10, 1, 0.90), (30, 1, 0.90), (5, 4, 0.90)])
-def test_intervals_cover_the_truth_as_often_as_they_promise(n: int, scenarios: int, least: float) -> None:
-    """Log-normal episodes (σ = 1, as unlike as ours) whose ratio varies by 30 %: the true ratio of means is 0.9."""
-    draws, trials, sigma = np.random.default_rng(3), 400, 0.3
-    covered = 0
+def test_aggregates_over_scores_by_hand() -> None:
+    scores = np.array([[-50.0, 0.0], [100.0, 130.0]])
+    assert optimality_gap(scores, 100.0) == pytest.approx((150 + 100 + 0 + 0) / 4)
+    assert performance_profile(scores, [-60.0, 0.0, 50.0, 130.0, 131.0]).tolist() == [1.0, 0.75, 0.5, 0.25, 0.0]
+    assert win_share(np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 2.0, 2.0, 2.0])) == pytest.approx(1.5 / 4)
+    table = np.array([[0, 1, 2, 3, 10.0], [5.0] * 5])
+    assert interquartile_means(table).tolist() == pytest.approx([2.0, 5.0])
+
+
+def mean_of_means(means: list[np.ndarray]) -> np.ndarray:
+    return np.asarray(sum(mean[..., 0] for mean in means)) / len(means)
+
+
+def test_the_studentised_interval_is_built_as_it_says() -> None:
+    """One group, the mean: its jackknife error is s/√n, and the quantile is that of the same draws, by hand."""
+    values = np.array([1.0, 2.0, 4.0, 8.0, 5.0, 7.0])
+    low, high = interval([values[:, None]], mean_of_means, rng(), resamples=200)
+    drawn = values[rng().integers(6, size=(200, 6))]
+    errors = drawn.std(axis=1, ddof=1) / np.sqrt(6)
+    far = np.sort(np.abs(drawn.mean(axis=1) - values.mean()) / errors)
+    half = far[int(np.ceil(0.95 * 199))] * values.std(ddof=1) / np.sqrt(6)
+    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half))
+
+
+def test_a_statistic_of_two_groups_adds_their_variances() -> None:
+    """With one group constant, the interval of the mean of both is half that of the other alone."""
+    values, constant = np.geomspace(1.0, 9.0, 12)[:, None], np.full((12, 1), 3.0)
+    alone = interval([values], mean_of_means, rng())
+    both = interval([constant, values], mean_of_means, rng())
+    assert both[1] - both[0] == pytest.approx((alone[1] - alone[0]) / 2, rel=0.05)
+    assert sum(both) / 2 == pytest.approx((3.0 + values.mean()) / 2)
+
+
+def test_equal_units_give_a_point_interval() -> None:
+    assert interval([np.full((10, 1), 0.1), np.full((7, 1), 0.7)], mean_of_means, rng()) == pytest.approx((0.4, 0.4))
+
+
+@pytest.mark.parametrize(("n", "scenarios", "trials"), [(5, 1, 400), (10, 1, 400), (30, 1, 250), (10, 4, 250)])
+def test_intervals_cover_the_truth_as_often_as_they_promise(n: int, scenarios: int, trials: int) -> None:
+    """Log-normal episodes (σ = 1, as unlike as ours) whose ratio varies by 30 %: the true ratio of means is 0.9.
+
+    Of 250 trials the share has a standard error of 1.4 %; docs/evaluation.md has the figures of longer simulations.
+    """
+    covered = coverage_of_ratios(n, scenarios, trials, resamples=400)
+    assert 0.92 <= covered <= 0.985
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "scenarios", "written"),
+    [(3, 1, 0.0), (5, 1, 0.0), (10, 1, 0.0), (30, 1, 0.0), (3, 4, 0.0), (5, 4, 0.0), (10, 4, 0.0)],
+)
+def test_coverage_is_what_the_page_says(n: int, scenarios: int, written: float) -> None:
+    """The table of docs/evaluation.md: two thousand simulated evaluations each, to within their standard error."""
+    assert coverage_of_ratios(n, scenarios, 2000, resamples=1000) == pytest.approx(written, abs=0.006)
+
+
+def coverage_of_ratios(n: int, scenarios: int, trials: int, resamples: int) -> float:
+    draws, covered, sigma = np.random.default_rng(3), 0, 0.3
     for _ in range(trials):
         baseline = draws.lognormal(1.0, 1.0, (scenarios, n))
         policy = 0.9 * baseline * draws.lognormal(-(sigma**2) / 2, sigma, (scenarios, n))
-        found = compare(list(zip(policy, baseline, strict=True)), draws, resamples=600)
+        found = compare(list(zip(policy, baseline, strict=True)), draws, resamples=resamples)
         covered += found.low <= 0.9 <= found.high
-    assert least <= covered / trials <= 0.99
+    return covered / trials

@@ -15,9 +15,9 @@ from prfaas_env.scenario import Scenario
 __all__ = ["code_hash", "hashed_sources", "policy_hash"]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_NO_PART = ("cli", "describe", "pages", "parallel", "training", "tuning")
+_NO_PART = ("cli", "describe", "leaderboard", "pages", "parallel", "training", "tuning")
 """Folders of the package that come after a cell or around it."""
-_PART_OF_EVALUATION = ("__init__", "fingerprint", "provenance", "results", "runner", "simulate")
+_PART_OF_EVALUATION = ("__init__", "controls", "fingerprint", "provenance", "results", "runner", "simulate")
 _PRETRAINED = "pretrained"
 _DIGITS = 16
 

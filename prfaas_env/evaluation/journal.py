@@ -25,6 +25,7 @@ from prfaas_env.evaluation.runner import Cell
 
 __all__ = ["Journal"]
 
+_ARRAYS, _PLAIN = ("ttft_s", "timeline", "controls"), ("row", "notes", "cpu_s", "decision_s")
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
@@ -52,16 +53,17 @@ class Journal:
                 told = json.loads(str(kept["told"]))
                 if told["cell"] != identity:
                     return None
-                return CellResult(told["row"], kept["ttft_s"], kept["timeline"], told["notes"], told["cpu_s"])
+                arrays = {name: kept[name] for name in _ARRAYS}
+                return CellResult(**arrays, **{name: told[name] for name in _PLAIN})
         except _DAMAGED:
             return None
 
     def add(self, cell: Cell, result: CellResult) -> None:
         """Keep a finished cell."""
         identity = self._identity(cell)
-        told = {"cell": identity, "row": result.row, "notes": list(result.notes), "cpu_s": result.cpu_s}
+        told = {"cell": identity, **{name: getattr(result, name) for name in _PLAIN}}
         file = io.BytesIO()
-        np.savez_compressed(file, told=json.dumps(told), ttft_s=result.ttft_s, timeline=result.timeline)
+        np.savez_compressed(file, told=json.dumps(told), **{name: getattr(result, name) for name in _ARRAYS})
         write_atomically(self._path(identity), file.getvalue())
 
     def _identity(self, cell: Cell) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from prfaas_env.scenario import suite_hash
 
 __all__ = [
     "Table",
+    "label",
     "method",
     "print_leaderboard",
     "tables",
@@ -33,13 +34,14 @@ TRACE_NOTE = "a trace is one episode; its seeds shift arrivals by seconds, and i
 class Table:
     """A table of text; the first column is the policy, the second its ratio, all but the first are numbers.
 
-    ``brief`` are the columns that a terminal has room for, by number.
+    ``brief`` are the columns that a terminal has room for, by number; ``policies`` are those of the rows.
     """
 
     title: str
     header: Sequence[str]
     body: Sequence[Sequence[str]]
     brief: Sequence[int]
+    policies: Sequence[str]
 
 
 def tables(board: Standings) -> list[Table]:
@@ -47,7 +49,8 @@ def tables(board: Standings) -> list[Table]:
     return [_ranking(board), *(_scenario(board, scenario) for scenario in board.scenarios)]
 
 
-def _label(policy: str) -> str:
+def label(policy: str) -> str:
+    """A policy's name, and what it is where it is no contender."""
     return f"{policy} ({REFERENCES[policy]})" if policy in REFERENCES else policy
 
 
@@ -55,7 +58,7 @@ def _ranking(board: Standings) -> Table:
     header = ["policy", f"TTFT ÷ {board.baseline}", "interquartile", "wins", "pairs", *board.scenarios]
     body = [
         [
-            _label(standing.policy),
+            label(standing.policy),
             ratio_text(standing.overall),
             number(standing.overall.interquartile_ratio),
             share(standing.overall.win_share),
@@ -64,7 +67,7 @@ def _ranking(board: Standings) -> Table:
         ]
         for standing in board.ranked
     ]
-    return Table("Ranking; the last columns are mean TTFT in seconds", header, body, range(5))
+    return Table("Ranking; the last columns are mean TTFT in seconds", header, body, range(5), [standing.policy for standing in board.ranked])
 
 
 def _scenario(board: Standings, scenario: str) -> Table:
@@ -81,18 +84,20 @@ def _scenario(board: Standings, scenario: str) -> Table:
         "rejected": "rejected",
     }
     shown = {"goodput": share, "remote": share}
+    ordered = sorted(board.ranked, key=lambda standing: standing.order(scenario))
     body = [
         [
-            _label(standing.policy),
+            label(standing.policy),
             ratio_text(standing.by_scenario[scenario]),
             share(standing.by_scenario[scenario].win_share),
             *(shown.get(title, number)(standing.mean(scenario, key)) for title, key in columns.items()),
         ]
-        for standing in sorted(board.ranked, key=lambda s: s.order(scenario))
+        for standing in ordered
     ]
     header = ["policy", f"TTFT ÷ {board.baseline}", "wins", *columns]
     brief = ("TTFT s", "P99 s", "goodput", "USD/M")
-    return Table(scenario, header, body, [0, 1, *(header.index(title) for title in brief)])
+    columns_in_brief = [0, 1, *(header.index(title) for title in brief)]
+    return Table(scenario, header, body, columns_in_brief, [standing.policy for standing in ordered])
 
 
 def method(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -108,7 +113,7 @@ def method(evaluation: Evaluation) -> list[tuple[str, str]]:
             "Ratios",
             f"mean TTFT ÷ that of {evaluation.baseline}, below 1 is better; overall: geometric mean of scenarios",
         ),
-        ("Intervals", "95 %, paired bootstrap over seeds within each scenario, expanded for small samples"),
+        ("Intervals", "95 %, studentised paired bootstrap over seeds within each scenario"),
         ("TTFT, P50, P99", "mean and quantiles of time to first token; quantiles are averaged over seeds"),
         (
             "Interquartile",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from prfaas_env.config import ConfigError
+from prfaas_env.evaluation.controls import as_controls
 from prfaas_env.evaluation.provenance import git_commit, libraries
 from prfaas_env.scenario import Scenario, suite_hash
 from prfaas_env.simulator.result import TIMELINE_DTYPE
@@ -52,6 +53,7 @@ class CellResult:
     - ``timeline``: ``TIMELINE_DTYPE``, empty where the run was not chosen to be drawn.
     - ``notes``: what the run warned of, a line each.
     - ``cpu_s``: processor time that it took. No result: it stands in no file but the journal.
+    - ``controls``, ``decision_s``: what the policy did, and how long a decision took it (:class:`PolicyRun`).
     """
 
     row: Mapping[str, Any]
@@ -59,6 +61,8 @@ class CellResult:
     timeline: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=TIMELINE_DTYPE))
     notes: Sequence[str] = ()
     cpu_s: float = 0.0
+    controls: np.ndarray = field(default_factory=lambda: as_controls([]))
+    decision_s: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,13 @@ from itertools import groupby
 import numpy as np
 
 from prfaas_env.config import ConfigError
+from prfaas_env.evaluation.controls import PolicyRun
 from prfaas_env.evaluation.fingerprint import code_hash
 from prfaas_env.evaluation.results import CellResult, row
 from prfaas_env.evaluation.simulate import ActionWarning, simulate
 from prfaas_env.parallel.executor import Executor
 from prfaas_env.policies import load_policy
 from prfaas_env.scenario import Scenario
-from prfaas_env.simulator.result import RunResult
 from prfaas_env.workload.traces.trace import TraceWarning
 
 __all__ = ["Cell", "check_policy_of", "plan_cells", "run_cell", "run_cells"]
@@ -86,12 +86,20 @@ def run_cell(cell: Cell, code: str | None = None) -> CellResult:
     ttft_s = ttft_s[np.isfinite(ttft_s)]
     points = min(len(ttft_s), TTFT_QUANTILES)
     quantiles = np.quantile(ttft_s, (np.arange(points) + 0.5) / points) if points else np.empty(0)
-    kept = {"timeline": result.timeline} if cell.drawn else {}
     values = row(cell.policy, cell.scenario.name, cell.seed, result.summary)
-    return CellResult(values, quantiles, notes=notes, cpu_s=time.process_time() - begin_s, **kept)
+    kept = {"timeline": result.timeline} if cell.drawn else {}
+    return CellResult(
+        values,
+        quantiles,
+        notes=notes,
+        cpu_s=time.process_time() - begin_s,
+        controls=result.controls,
+        decision_s=result.decision_s,
+        **kept,
+    )
 
 
-def _simulated(cell: Cell) -> RunResult:
+def _simulated(cell: Cell) -> PolicyRun:
     try:
         return simulate(cell.scenario, cell.policy, cell.seed, cell.engine)
     except ConfigError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 import prfaas_env
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.core import DEFAULT_ENGINE, ControlLoop
+from prfaas_env.evaluation.controls import PolicyRun, as_controls
 from prfaas_env.policies import check_policy, load_policy, plans
 from prfaas_env.scenario import Scenario, load_scenario
-from prfaas_env.simulator.result import RunResult, as_timeline
+from prfaas_env.simulator.result import as_timeline
 from prfaas_env.simulator.summary import summarise
 
 __all__ = ["ActionWarning", "policy_name", "simulate"]
@@ -25,7 +27,7 @@ class ActionWarning(UserWarning):
     """A policy acts outside [-1, 1], where its actions are clipped."""
 
 
-def simulate(scenario: Scenario | str | Path, policy: Any, seed: int = 0, engine: str = DEFAULT_ENGINE) -> RunResult:
+def simulate(scenario: Scenario | str | Path, policy: Any, seed: int = 0, engine: str = DEFAULT_ENGINE) -> PolicyRun:
     """Run a policy over an episode, then drain the system: every arrival is in the result.
 
     - ``scenario``: a record, a shipped name or a path to a YAML file.
@@ -47,13 +49,19 @@ def simulate(scenario: Scenario | str | Path, policy: Any, seed: int = 0, engine
     acting = load_policy(policy, scenario) if isinstance(policy, (str, Path)) else check_policy(policy, name)
     loop = ControlLoop(scenario, action=getattr(acting, "action_mode", "absolute"), engine=engine)
     observation, state, start, ended, clipped = loop.reset(seed), None, np.array([True]), False, 0
+    controls, decisions_s, planning = [], 0.0, plans(acting)
     while not ended:
-        if plans(acting):
-            interval = loop.step_under(acting.control(loop))
+        asked_s = time.perf_counter()
+        if planning:
+            control = acting.control(loop)
+            decisions_s += time.perf_counter() - asked_s
+            interval = loop.step_under(control)
         else:
             action, state = acting.predict(observation, state=state, episode_start=start, deterministic=True)
+            decisions_s += time.perf_counter() - asked_s
             interval = loop.step(action)
             clipped += bool((np.abs(action) > 1.0 + ROUNDING).any())
+        controls.append(interval.control)
         observation, start, ended = interval.observation, np.array([False]), interval.ended
     if clipped:
         warnings.warn(f"policy {name}: actions outside [-1, 1] were clipped", ActionWarning, stacklevel=2)
@@ -61,10 +69,12 @@ def simulate(scenario: Scenario | str | Path, policy: Any, seed: int = 0, engine
     summary = summarise(requests, steps, scenario.deployment, scenario.objectives, scenario.horizon_s)
     if held_back_steps := getattr(acting, "held_back_steps", None):
         summary["held_back_share"] = held_back_steps(state) / len(steps)
-    return RunResult(
+    return PolicyRun(
         requests=requests,
         summary=summary,
         timeline=steps,
+        controls=as_controls(controls),
+        decision_s=decisions_s / len(controls),
         meta={
             "policy": name,
             "scenario": scenario.name,

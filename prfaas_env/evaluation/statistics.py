@@ -3,9 +3,9 @@
 Both ran on the same request streams, so episode-to-episode variance, which is far larger than the difference between
 policies, cancels in the pairs. Costs are such that less is better (mean TTFT in seconds).
 
-Intervals are bootstrap percentile intervals over seeds, *expanded* for small samples (Hesterberg, "What Teachers Should
-Know About the Bootstrap", The American Statistician 69(4), 2015): the plain percentile interval is too narrow by a
-factor of sqrt((n - 1)/n) and ignores Student's t. Scenarios are resampled each on its own (stratified).
+Intervals are paired bootstrap intervals over seeds on the logarithm of the ratio, each scenario resampled on its own
+(:mod:`prfaas_env.evaluation.bootstrap`). The aggregates over scores are those of Agarwal et al., "Deep Reinforcement
+Learning at the Edge of the Statistical Precipice", NeurIPS 2021.
 """
 
 from __future__ import annotations
@@ -15,10 +15,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Comparison", "compare", "expanded_tail", "interquartile_mean"]
+from prfaas_env.evaluation.bootstrap import RESAMPLES, interval
 
-RESAMPLES = 5000
-CONFIDENCE = 0.95
+__all__ = [
+    "Comparison",
+    "compare",
+    "interquartile_mean",
+    "interquartile_means",
+    "optimality_gap",
+    "performance_profile",
+    "win_share",
+]
+
 NAN = float("nan")
 
 Pairs = tuple[np.ndarray, np.ndarray]
@@ -64,41 +72,43 @@ def compare(strata: Sequence[Pairs], rng: np.random.Generator, resamples: int = 
     if not kept:
         return Comparison(NAN, NAN, NAN, NAN, NAN, pairs=0)
     ratios = np.concatenate([x / y for x, y in kept])
-    wins = np.concatenate([(x < y) + 0.5 * (x == y) for x, y in kept])
-    estimate = np.exp(np.mean([np.log(x.mean() / y.mean()) for x, y in kept]))
-    low, high = _interval(kept, rng, resamples)
-    return Comparison(
-        float(estimate), low, high, interquartile_mean(ratios), float(wins.mean()), sum(len(x) for x, _ in kept)
-    )
+    wins = win_share(*(np.concatenate(side) for side in zip(*kept, strict=True)))
+    groups = [np.column_stack(pair) for pair in kept]
+    estimate = np.exp(_log_ratio([group.mean(axis=0) for group in groups]))
+    low, high = np.exp(interval(groups, _log_ratio, rng, resamples))
+    return Comparison(float(estimate), float(low), float(high), interquartile_mean(ratios), wins, len(ratios))
 
 
-def _interval(strata: Sequence[Pairs], rng: np.random.Generator, resamples: int) -> tuple[float, float]:
-    fewest = min(len(x) for x, _ in strata)
-    if fewest < 2:
-        return NAN, NAN
-    logs = np.zeros(resamples)
-    for x, y in strata:
-        drawn = rng.integers(len(x), size=(resamples, len(x)))
-        logs += np.log(x[drawn].mean(axis=1) / y[drawn].mean(axis=1)) / len(strata)
-    tail = expanded_tail(fewest, degrees=sum(len(x) - 1 for x, _ in strata))
-    low, high = np.exp(np.quantile(logs, [tail, 1.0 - tail]))
-    return float(low), float(high)
-
-
-def expanded_tail(n: int, degrees: int, confidence: float = CONFIDENCE) -> float:
-    """Tail probability to cut off on each side, for ``n`` ≥ 2 pairs a scenario and ``degrees`` of freedom in all.
-
-    Φ(√(n/(n−1)) · t), t the quantile of Student's t; with one scenario the degrees are n − 1.
-    """
-    from scipy.special import ndtr, stdtrit
-
-    return float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(degrees, (1.0 - confidence) / 2.0)))
+def _log_ratio(means: Sequence[np.ndarray]) -> np.ndarray:
+    """The mean over scenarios of log(mean cost of the policy / mean cost of the baseline)."""
+    total = sum(np.log(mean[..., 0] / mean[..., 1]) for mean in means)
+    return np.asarray(total) / len(means)
 
 
 def interquartile_mean(values: np.ndarray) -> float:
     """Mean of the middle half: a quarter of the weight is cut at each end, the values at the cuts counting in part."""
-    ordered, n = np.sort(values), len(values)
+    return float(interquartile_means(values))
+
+
+def interquartile_means(values: np.ndarray) -> np.ndarray:
+    """:func:`interquartile_mean` over the last axis."""
+    ordered, n = np.sort(values, axis=-1), np.shape(values)[-1]
     if n == 0:
-        return NAN
+        return np.full(np.shape(values)[:-1], NAN)
     edges = np.clip(np.arange(n + 1), n / 4, 3 * n / 4)
-    return float((ordered * np.diff(edges)).sum() / (n / 2))
+    return np.asarray((ordered * np.diff(edges)).sum(axis=-1) / (n / 2))
+
+
+def optimality_gap(scores: np.ndarray, target: float) -> float:
+    """Mean of what the scores lack to ``target``; more than the target counts as the target."""
+    return float(np.maximum(target - scores, 0.0).mean())
+
+
+def performance_profile(scores: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
+    """The share of the scores that reach each threshold."""
+    return (scores.reshape(-1) >= np.asarray(thresholds)[:, None]).mean(axis=1)
+
+
+def win_share(costs: np.ndarray, others: np.ndarray) -> float:
+    """Probability of improvement, in pairs: the share of pairs in which the cost is lower, ties counting half."""
+    return float(((costs < others) + 0.5 * (costs == others)).mean())

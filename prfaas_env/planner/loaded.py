@@ -9,7 +9,7 @@ import numpy as np
 
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.core import DEFAULT_ENGINE
-from prfaas_env.evaluation.statistics import CONFIDENCE
+from prfaas_env.evaluation.bootstrap import CONFIDENCE
 from prfaas_env.planner.inputs import Question
 from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.engine import make_engine
