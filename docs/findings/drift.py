@@ -163,7 +163,8 @@ def section(found: Found) -> str:
             + ". `static` has a mean TTFT of "
             + ", ".join(f"{simulated(simulation['static_s'][name], 1)} s on {name}" for name in SCENARIOS)
             + ": it is overloaded there, and the longer an episode, the more so. Parameters of the policies are those "
-            "in use, and stand in the results.",
+            "in use, and stand in the results; they were tuned on the training scenarios, of which drift-mix is one, "
+            "on other seeds.",
         ]
     )
 
