@@ -13,8 +13,11 @@ from prfaas_env.cli.errors import run
 from prfaas_env.environment.core import DEFAULT_ENGINE
 from prfaas_env.evaluation.evaluation import evaluate
 from prfaas_env.evaluation.leaderboard import print_leaderboard
+from prfaas_env.evaluation.results import prepare_folder
 from prfaas_env.evaluation.standings import standings
-from prfaas_env.evaluation.suites import GROUPS
+from prfaas_env.evaluation.suites import GROUPS, resolve_suite
+from prfaas_env.leaderboard.entry import write_entry
+from prfaas_env.leaderboard.submit import About, check_submission, entry_of
 from prfaas_env.simulator.engine import ENGINES
 
 
@@ -40,6 +43,18 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--cluster", metavar="RAY", help="Run on Ray instead: ray, or ray://host:port (extra 'cluster').")
 @click.option("--fresh", is_flag=True, help="Run everything, also what DIR holds already.")
 @click.option("--engine", default=DEFAULT_ENGINE, show_default=True, help=f"Simulation engine: {' or '.join(ENGINES)}.")
+@click.option(
+    "--submit",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="ENTRY.json",
+    help="Also write an entry for the leaderboard (docs/leaderboard.md): of one policy, or models of one recipe.",
+)
+@click.option("--entry-name", metavar="TEXT", help="What the leaderboard calls it.")
+@click.option("--entry-author", metavar="TEXT")
+@click.option("--entry-link", metavar="URL", help="A paper, or the code.")
+@click.option("--entry-approach", metavar="TEXT", help="How it decides, in a sentence.")
+@click.option("--entry-tuned-on", metavar="TEXT", help="Scenarios and seeds that it was tuned or trained on.")
+@click.option("--entry-hardware", metavar="TEXT", help="What it ran on.")
 def main(
     policies: list[str],
     scenarios: list[str],
@@ -50,6 +65,8 @@ def main(
     cluster: str | None,
     fresh: bool,
     engine: str,
+    submit: Path | None,
+    **about: str | None,
 ) -> None:
     """Compare policies on the same request streams, in pairs.
 
@@ -59,6 +76,10 @@ def main(
     Finished episodes are kept in DIR/cells at once: after an interruption of any kind the same command goes on where
     it stopped, and policies, scenarios and seeds can be added later.
     """
+    entry = About(**{key.removeprefix("entry_"): value for key, value in about.items()})
+    if submit is not None:
+        check_submission(policies, resolve_suite(scenarios).scenarios, range(seed_start, seed_start + seeds), engine)
+        prepare_folder(submit.parent)
     evaluation = evaluate(
         policies,
         scenarios,
@@ -75,6 +96,9 @@ def main(
         click.echo(f"\nwritten: {out}/")
     if len(evaluation.cells) < evaluation.planned:
         raise click.Abort
+    if submit is not None:
+        write_entry(entry_of(evaluation, entry), submit)
+        click.echo(f"written: {submit}; now: python -m prfaas_env verify {submit}")
 
 
 def _command(policies: list[str], scenarios: list[str], seeds: int, seed_start: int, engine: str) -> str:

@@ -40,6 +40,7 @@ LAYERS = [
     ["prfaas_env.policies", "agents"],
     ["prfaas_env.pages"],
     ["prfaas_env.evaluation", "prfaas_env.training", "prfaas_env.tuning"],
+    ["prfaas_env.leaderboard"],
     ["prfaas_env.describe"],
     ["prfaas_env.planner"],
     ["prfaas_env.cli", "prfaas_env.__main__"],

@@ -16,9 +16,11 @@ COMMANDS = {
     "export": ("prfaas_env.cli.exporting", "A trained model as ONNX or npz: acts without Stable-Baselines3."),
     "fetch": ("prfaas_env.cli.fetching", "Download a public trace at a pinned revision, checked."),
     "describe": ("prfaas_env.cli.describing", "Statistics and pictures of a scenario or a trace file."),
+    "leaderboard": ("prfaas_env.cli.ranking", "Build the leaderboard's page from its entries."),
     "list": ("prfaas_env.cli.listing", "What can be named: deployments, profiles, scenarios, policies."),
     "plan": ("prfaas_env.cli.planning", "Which t and split, what limits them, TTFT under load, cost, advice."),
     "record": ("prfaas_env.cli.recording", "One run, instance by instance, for Perfetto or chrome://tracing."),
+    "verify": ("prfaas_env.cli.verifying", "Play an entry for the leaderboard again, and check every figure."),
     "tune": ("prfaas_env.cli.tuning", "Search a policy's parameters on the training split, with a fixed budget."),
 }
 
