@@ -1,6 +1,6 @@
 # Needs Python ≥ 3.11, git and make; everything else goes into .venv/. Choose another interpreter with `make PYTHON=…`.
 .DEFAULT_GOAL := help
-.PHONY: setup demo test test-slow bench findings tune lint format clean help
+.PHONY: setup demo test test-slow bench leaderboard findings tune lint format clean help
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -57,6 +57,17 @@ tune: $(STAMP) ## tune the scripted policies; writes agents/tuned/ and a table i
 	$(RUN) -m prfaas_env tune load-aware $(TUNE)
 	$(RUN) -m prfaas_env tune priced-completion $(TUNE)
 	$(RUN) -m docs.tuning_table
+
+# The references are kept while their entries are there: delete those to make them anew, which takes an hour or two.
+ENTRY = $(RUN) evaluate.py --scenarios quick --seeds 10 --policies $(1) --out results/leaderboard/$(1) --submit leaderboard/entries/$(1).json
+
+leaderboard: leaderboard/entries/hindsight.json leaderboard/entries/mpc.json ## evaluate every shipped policy; writes leaderboard/
+	for policy in $$($(RUN) -m prfaas_env leaderboard contenders); do $(call ENTRY,$$policy) || exit 1; done
+	$(RUN) -m prfaas_env verify leaderboard/entries/*.json
+	$(RUN) -m prfaas_env leaderboard build
+
+leaderboard/entries/%.json: | $(STAMP)
+	$(call ENTRY,$*)
 
 lint: $(STAMP) ## style and types, without changing anything
 	$(RUN) -m ruff check

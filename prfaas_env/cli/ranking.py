@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from prfaas_env.evaluation.results import write_atomically
+from prfaas_env.evaluation.standings import REFERENCES
 from prfaas_env.leaderboard.board import board, read_entries
 from prfaas_env.leaderboard.page import to_markdown
 from prfaas_env.leaderboard.suite import SUITES
+from prfaas_env.policies import policy_names
 
 __all__ = ["command"]
 
@@ -37,3 +39,11 @@ def build(folder: Path) -> None:
         for placed in one.placed:
             click.echo(f"{placed.score:7.1f}  {placed.entry.name}")
     click.echo(f"written: {folder / 'README.md'}")
+
+
+@command.command()
+def contenders() -> None:
+    """The shipped policies that take part with a rank, one a line."""
+    for name in policy_names():
+        if name not in REFERENCES:
+            click.echo(name)

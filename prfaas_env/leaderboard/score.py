@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from prfaas_env.config import ConfigError
-from prfaas_env.evaluation.bootstrap import interval
+from prfaas_env.evaluation.bootstrap import RESAMPLES, interval
 from prfaas_env.evaluation.statistics import interquartile_means
 from prfaas_env.leaderboard.entry import Entry
 from prfaas_env.leaderboard.suite import LeaderboardSuite
@@ -66,7 +66,9 @@ def family_scores(gain: np.ndarray, possible: np.ndarray, families: Sequence[str
     return FULL * np.stack(parts, axis=-1)
 
 
-def score_interval(gain: np.ndarray, possible: np.ndarray, families: Sequence[str]) -> tuple[float, float]:
+def score_interval(
+    gain: np.ndarray, possible: np.ndarray, families: Sequence[str], resamples: int = RESAMPLES
+) -> tuple[float, float]:
     """The 95 % interval of the score, of the gains of every episode: ``gain`` (runs, scenarios, seeds), ``possible``
     (scenarios, seeds).
 
@@ -76,10 +78,12 @@ def score_interval(gain: np.ndarray, possible: np.ndarray, families: Sequence[st
     rng = np.random.default_rng(BOOTSTRAP_SEED)
     if len(gain) > 1:
         bound = possible.mean(axis=-1)
-        return interval([gain.mean(axis=-1)], lambda means: score(means[0], bound, families), rng)
+        return interval([gain.mean(axis=-1)], lambda means: score(means[0], bound, families), rng, resamples)
 
     def of_scenarios(means: Sequence[np.ndarray]) -> np.ndarray:
         together = np.stack(np.broadcast_arrays(*means), axis=-2)  # (…, scenarios, 2)
         return score(together[..., 0], together[..., 1], families)
 
-    return interval([np.column_stack(pair) for pair in zip(gain[0], possible, strict=True)], of_scenarios, rng)
+    return interval(
+        [np.column_stack(pair) for pair in zip(gain[0], possible, strict=True)], of_scenarios, rng, resamples
+    )
