@@ -1,4 +1,4 @@
-"""The report's own charts: the ranking, and the distribution of TTFT."""
+"""The ranking as a chart, and the colours of policies in every chart."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from prfaas_env.evaluation.results import CellResult
+from prfaas_env.evaluation.leaderboard import label
 from prfaas_env.evaluation.standings import FAR, REFERENCES, Standings
 from prfaas_env.evaluation.statistics import Comparison
 from prfaas_env.evaluation.words import ratio_text, short_name
-from prfaas_env.pages.figures import NEUTRAL, PALETTE, Chart, figure, line, log_axis, number
+from prfaas_env.pages.figures import NEUTRAL, PALETTE, Chart, figure, log_axis, number
 
-__all__ = ["colours", "ranking_chart", "ttft_chart"]
+__all__ = ["colours", "ranking_chart"]
 
-CDF_POINTS = 240
 ROW_HEIGHT = 36  # pixels of a policy in the ranking: a marker with its figures above
 RATIO_TICKS, WIDE_RATIO_TICKS = (1, 1.2, 1.5, 2, 3, 5, 7, 8, 9), (1, 1.5, 2, 3, 5, 7)
 NARROWEST = (0.8, 1.25)  # a ranking of near equals does not blow up their differences
@@ -44,7 +43,7 @@ def ranking_chart(board: Standings, scenario: str | None, colour: Mapping[str, s
     ticks = RATIO_TICKS if window[1] <= 3 * window[0] else WIDE_RATIO_TICKS
     x = log_axis("ratio of mean TTFT (log)", window, ticks)
     x["ticktext"] = [text.removeprefix("0") for text in x["ticktext"]]
-    y = {"type": "category", "tickvals": shown, "ticktext": [short_name(policy) for policy in shown]}
+    y = {"type": "category", "tickvals": shown, "ticktext": [short_name(label(policy)) for policy in shown]}
     made = figure(traces, {**x, "tickangle": 0}, y, vertical=[1.0] if window[0] <= 1.0 <= window[1] else [])
     made["layout"] |= {"height": max(300, 90 + ROW_HEIGHT * len(shown))}
     made["layout"]["margin"] |= {"t": 22}
@@ -52,7 +51,7 @@ def ranking_chart(board: Standings, scenario: str | None, colour: Mapping[str, s
         {"text": f"{short_name(board.baseline)} = 1", "x": 0.0, "y": 1, "yref": "paper", "yanchor": "bottom"}
         | {"showarrow": False, "font": {"size": 11}}
     ]
-    return Chart(scenario or "All scenarios", _ranking_words(board.baseline, shown, of), made)
+    return Chart("All scenarios" if scenario is None else "Ranking", _ranking_words(board.baseline, shown, of), made)
 
 
 def _window(found: Sequence[Comparison]) -> tuple[float, float]:
@@ -72,7 +71,7 @@ def _interval(policy: str, found: Comparison, colour: str, window: tuple[float, 
     low, high = window
     at = min(max(found.ratio, low), high)
     share = np.log(at / low) / np.log(high / low)
-    said, side, symbol = ratio_text(found), "center", "circle"
+    said, side, symbol = ratio_text(found), "center", "diamond-open" if policy in REFERENCES else "circle"
     if found.ratio > high:
         said, side, symbol, known = f"{said} →", "left", "triangle-right", False
     elif found.ratio < low:
@@ -90,7 +89,7 @@ def _interval(policy: str, found: Comparison, colour: str, window: tuple[float, 
         "textposition": f"top {side}",
         "textfont": {"size": 11},
         "cliponaxis": False,
-        "marker": {"color": colour, "size": 8 if symbol == "circle" else 11, "symbol": symbol},
+        "marker": {"color": colour, "size": 8 if symbol == "circle" else 10, "symbol": symbol},
         "error_x": {
             "type": "data",
             "symmetric": False,
@@ -115,22 +114,3 @@ def _ranking_words(baseline: str, shown: Sequence[str], of: Callable[[str], Comp
         f"Left of the dotted line is faster than {baseline}; bars are 95 % intervals; an arrow: further out. Best: "
         f"{best} at {number(found.ratio)} ({surely}), faster in {100 * found.win_share:.0f} % of the pairs."
     )
-
-
-def ttft_chart(cells: Sequence[CellResult], objectives_s: Sequence[float], colour: Mapping[str, str]) -> Chart:
-    """Distribution of TTFT of all requests of all seeds, one line a policy."""
-    share = (np.arange(CDF_POINTS) + 0.5) / CDF_POINTS
-    pooled = {p: np.concatenate([c.ttft_s for c in cells if c.row["policy"] == p] or [np.empty(0)]) for p in colour}
-    curves = {policy: np.quantile(ttft_s, share) for policy, ttft_s in pooled.items() if len(ttft_s)}
-    hover = "%{x:.2f} s: %{y:.0f} % of requests"
-    traces = [line(policy, ttft_s, 100 * share, colour, hover) for policy, ttft_s in curves.items()]
-    ends = [end for curve in curves.values() for end in (curve[0], curve[-1])]
-    x, y = log_axis("TTFT, s (log)", [*objectives_s, *ends]), {"title": {"text": "requests, %"}, "range": [0, 100]}
-    objectives = " and ".join(f"{value:g}" for value in objectives_s)
-    words = (
-        f"Further left is faster; the height at the dotted line is the share within the objective of {objectives} s."
-    )
-    if curves:
-        best = min(curves, key=lambda p: float(np.median(curves[p])))
-        words += f" Lowest median: {best}, {number(float(np.median(curves[best])))} s."
-    return Chart("TTFT of all requests", words, figure(traces, x, y, vertical=objectives_s))

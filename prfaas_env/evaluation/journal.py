@@ -25,7 +25,7 @@ from prfaas_env.evaluation.runner import Cell
 
 __all__ = ["Journal"]
 
-_ARRAYS, _PLAIN = ("ttft_s", "timeline", "controls"), ("row", "notes", "cpu_s", "decision_s")
+_ARRAYS, _PLAIN = ("ttft_s", "timeline", "slowest", "controls"), ("row", "notes", "cpu_s", "decision_s")
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 

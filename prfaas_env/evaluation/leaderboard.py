@@ -67,7 +67,13 @@ def _ranking(board: Standings) -> Table:
         ]
         for standing in board.ranked
     ]
-    return Table("Ranking; the last columns are mean TTFT in seconds", header, body, range(5), [standing.policy for standing in board.ranked])
+    return Table(
+        "Ranking; the last columns are mean TTFT in seconds",
+        header,
+        body,
+        range(5),
+        [standing.policy for standing in board.ranked],
+    )
 
 
 def _scenario(board: Standings, scenario: str) -> Table:

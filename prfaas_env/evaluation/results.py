@@ -18,9 +18,19 @@ from prfaas_env.config import ConfigError
 from prfaas_env.evaluation.controls import as_controls
 from prfaas_env.evaluation.provenance import git_commit, libraries
 from prfaas_env.scenario import Scenario, suite_hash
+from prfaas_env.simulator.log import empty_log
 from prfaas_env.simulator.result import TIMELINE_DTYPE
 
-__all__ = ["ROW_KEYS", "CellResult", "Evaluation", "prepare_folder", "results_json", "row", "write_atomically"]
+__all__ = [
+    "ROW_KEYS",
+    "TTFT_LEVELS",
+    "CellResult",
+    "Evaluation",
+    "prepare_folder",
+    "results_json",
+    "row",
+    "write_atomically",
+]
 
 SCHEMA = 1
 
@@ -44,13 +54,18 @@ ROW_KEYS = (
 )
 
 
+# From the least to P99.9, evenly spaced in the logarithm of how rare a slower request is; P90 and P99 are among them.
+TTFT_LEVELS = 1.0 - 10.0 ** -np.linspace(0.0, 3.0, 121)
+
+
 @dataclass(frozen=True, eq=False)
 class CellResult:
     """What an evaluation keeps of one run.
 
     - ``row``: the row of ``results.json``, NaN where there is nothing to average.
-    - ``ttft_s``: equally likely quantiles of TTFT, at most a few hundred, ascending.
+    - ``ttft_s``: TTFT at ``TTFT_LEVELS``, NaN where too few requests tell; empty where none had a first token.
     - ``timeline``: ``TIMELINE_DTYPE``, empty where the run was not chosen to be drawn.
+    - ``slowest``: ``REQUEST_DTYPE``, the requests of the longest TTFT, the longest first; empty likewise.
     - ``notes``: what the run warned of, a line each.
     - ``cpu_s``: processor time that it took. No result: it stands in no file but the journal.
     - ``controls``, ``decision_s``: what the policy did, and how long a decision took it (:class:`PolicyRun`).
@@ -59,6 +74,7 @@ class CellResult:
     row: Mapping[str, Any]
     ttft_s: np.ndarray
     timeline: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=TIMELINE_DTYPE))
+    slowest: np.ndarray = field(default_factory=lambda: empty_log(0))
     notes: Sequence[str] = ()
     cpu_s: float = 0.0
     controls: np.ndarray = field(default_factory=lambda: as_controls([]))

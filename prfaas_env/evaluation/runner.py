@@ -20,7 +20,7 @@ import numpy as np
 from prfaas_env.config import ConfigError
 from prfaas_env.evaluation.controls import PolicyRun
 from prfaas_env.evaluation.fingerprint import code_hash
-from prfaas_env.evaluation.results import CellResult, row
+from prfaas_env.evaluation.results import TTFT_LEVELS, CellResult, row
 from prfaas_env.evaluation.simulate import ActionWarning, simulate
 from prfaas_env.parallel.executor import Executor
 from prfaas_env.policies import load_policy
@@ -29,7 +29,7 @@ from prfaas_env.workload.traces.trace import TraceWarning
 
 __all__ = ["Cell", "check_policy_of", "plan_cells", "run_cell", "run_cells"]
 
-TTFT_QUANTILES = 400
+SLOWEST = 20  # requests of a drawn cell, whose time the report takes apart
 
 
 @dataclass(frozen=True)
@@ -82,21 +82,31 @@ def run_cell(cell: Cell, code: str | None = None) -> CellResult:
         if not issubclass(other.category, (ActionWarning, TraceWarning)):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
     notes = [str(one.message) for one in caught if issubclass(one.category, ActionWarning)]
-    ttft_s = result.requests["ttft_s"]
-    ttft_s = ttft_s[np.isfinite(ttft_s)]
-    points = min(len(ttft_s), TTFT_QUANTILES)
-    quantiles = np.quantile(ttft_s, (np.arange(points) + 0.5) / points) if points else np.empty(0)
     values = row(cell.policy, cell.scenario.name, cell.seed, result.summary)
-    kept = {"timeline": result.timeline} if cell.drawn else {}
+    kept = {"timeline": result.timeline, "slowest": _slowest(result.requests)} if cell.drawn else {}
     return CellResult(
         values,
-        quantiles,
+        _quantiles(result.requests),
         notes=notes,
         cpu_s=time.process_time() - begin_s,
         controls=result.controls,
         decision_s=result.decision_s,
         **kept,
     )
+
+
+def _quantiles(requests: np.ndarray) -> np.ndarray:
+    """TTFT at ``TTFT_LEVELS``, NaN from where less than one request is slower."""
+    ttft_s = requests["ttft_s"][np.isfinite(requests["ttft_s"])]
+    if not len(ttft_s):
+        return ttft_s
+    known = (1.0 - TTFT_LEVELS) * len(ttft_s) > 1.0 - 1e-9
+    return np.where(known, np.quantile(ttft_s, TTFT_LEVELS), np.nan)
+
+
+def _slowest(requests: np.ndarray) -> np.ndarray:
+    served = requests[np.isfinite(requests["ttft_s"])]
+    return served[np.argsort(-served["ttft_s"], kind="stable")[:SLOWEST]]
 
 
 def _simulated(cell: Cell) -> PolicyRun:

@@ -1,40 +1,50 @@
-"""Charts over time: what the policies did to the knobs in one episode, and what queues, link and pools made of it."""
+"""What an episode was like over time: the knobs that a policy turned, and what queues, link and pools made of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from prfaas_env.evaluation.results import CellResult
-from prfaas_env.pages.figures import Chart, figure, line, log_axis, reference
+from prfaas_env.pages.explorer import Panel
+from prfaas_env.pages.figures import Chart, aligned, figure, log_ticks
+from prfaas_env.pages.packing import rounded
 
-__all__ = ["QUANTITIES", "Quantity", "timeline_charts"]
+__all__ = ["QUANTITIES", "Quantity", "limits", "minutes", "panel", "values"]
 
-# A panel shows a line of the first many points; averages can be told apart with the second.
-POINTS, SMOOTH_POINTS = 400, 60
-RESTLESS = 0.5  # share of the steps at which a knob moves
+Values = list[float | int | None]
+
+# Points of a line: as many as a panel can show, and a page can carry for every policy and scenario; and as many as let
+# two lines be told apart that jump from step to step.
+RESOLUTIONS = FINE, SMOOTH = (180, 60)
 
 
 @dataclass(frozen=True)
 class Quantity:
     """What is drawn over time: how to read it from a timeline (``TIMELINE_DTYPE``), and what to look for.
 
-    ``scale``: ``count`` from zero, ``share`` from 0 to 100 %, ``log``. ``smooth`` draws averages over blocks of control
-    steps, for what jumps between them. ``limit`` names a signal drawn as a dotted line.
+    ``scale``: ``count`` from zero, ``share`` from 0 to 100 %, ``log``, ``plain``. ``knob``: set, not measured, so that
+    it moves in steps and is not averaged; averages of others are weighted by the signal ``weight``, and longer where
+    ``smooth``. ``limit`` names a signal drawn as a dotted line.
     """
 
     title: str
     unit: str
     caption: str
     read: Callable[[np.ndarray], np.ndarray]
-    scale: Literal["count", "share", "log"] = "count"
-    shape: Literal["linear", "hv"] = "linear"
+    scale: Literal["count", "share", "log", "plain"] = "count"
+    knob: bool = False
     smooth: bool = False
+    weight: str = "interval_s"
     limit: str | None = None
+
+    @property
+    def points(self) -> int:
+        """The most that a line of it has."""
+        return SMOOTH if self.smooth else FINE
 
 
 def _signal(name: str, factor: float = 1.0) -> Callable[[np.ndarray], np.ndarray]:
@@ -46,25 +56,58 @@ def _threshold(steps: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(t) & (t > 0), t, np.nan)
 
 
+def _price(steps: np.ndarray) -> np.ndarray:
+    """Nothing for a policy that never routes by price."""
+    return np.where(steps["price_s"].any(), steps["price_s"], np.nan)
+
+
+def _ttft(steps: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return steps["ttft_sum_s"] / steps["first_tokens"]
+
+
 def _busy(title: str, unit: str, signal: str, caption: str) -> Quantity:
     return Quantity(title, unit, caption, _signal(signal, 100.0), scale="share", smooth=True)
 
 
 QUANTITIES: tuple[Quantity, ...] = (
     Quantity(
+        "Arrivals",
+        "requests per second",
+        "The same for every policy: common random numbers. Watch what follows a burst in the other panels.",
+        lambda steps: steps["arrived"] / steps["interval_s"],
+        smooth=True,
+    ),
+    Quantity(
+        "Mean TTFT",
+        "s (log)",
+        "Of the requests whose first token came then: a queue shows here some minutes after it began.",
+        _ttft,
+        scale="log",
+        weight="first_tokens",
+    ),
+    Quantity(
         "Routing threshold t",
         "uncached tokens (log)",
         "Requests longer than t go remote. No line: t is 0 (all remote) or infinite, or the policy routes by price.",
         _threshold,
         scale="log",
-        shape="hv",
+        knob=True,
+    ),
+    Quantity(
+        "Price β",
+        "s",
+        "Requests go remote where they are done sooner by more than β. Only of policies that route by price.",
+        _price,
+        scale="plain",
+        knob=True,
     ),
     Quantity(
         "Local prefill instances N_p",
         "instances",
         "The long timescale: each step is a role conversion. It pays to move before a queue builds up.",
         _signal("prefill_nodes"),
-        shape="hv",
+        knob=True,
     ),
     Quantity(
         "Requests waiting for their first token",
@@ -120,77 +163,55 @@ QUANTITIES: tuple[Quantity, ...] = (
 )
 
 
-def timeline_charts(cells: Sequence[CellResult], colour: Mapping[str, str], in_sight: Collection[str]) -> list[Chart]:
-    """A chart for each of ``QUANTITIES``, a line a policy; ``cells`` are those of one episode, with their timelines.
-
-    The policies ``in_sight`` are seen whole; the others may leave a panel.
-    """
-    return [_chart(quantity, cells, colour, in_sight) for quantity in QUANTITIES]
-
-
-def _chart(
-    quantity: Quantity, cells: Sequence[CellResult], colour: Mapping[str, str], in_sight: Collection[str]
-) -> Chart:
-    hover = f"%{{x:.1f}} min: %{{y:.4~g}} {quantity.unit}"
-    drawn = {cell.row["policy"]: _points(quantity, cell.timeline) for cell in cells}
-    drawn = {policy: points for policy, points in drawn.items() if np.isfinite(points[1]).any()}
-    traces = [line(policy, x, y, colour, hover, quantity.shape) for policy, (x, y) in drawn.items()]
-    if quantity.shape == "hv":
-        traces = _readable(traces)
-    if quantity.limit:
-        traces.append(_limit(quantity.limit, cells[0].timeline))
-    y_axis, beyond = _axis(quantity, {policy: y[np.isfinite(y)] for policy, (_, y) in drawn.items()}, in_sight)
-    caption = quantity.caption + (f" Beyond the panel: {', '.join(beyond)}." if beyond else "")
-    return Chart(quantity.title, caption, figure(traces, {"title": {"text": "time, minutes"}}, y_axis))
-
-
-def _readable(traces: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines of steps, the restless ones thin, pale and below: a knob turned at every step would hide all others."""
-
-    def moves(trace: Mapping[str, Any]) -> int:
-        return int(np.count_nonzero(np.diff(np.nan_to_num(trace["y"]))))
-
-    pale = {"opacity": 0.45}
-    traces = sorted(traces, key=moves, reverse=True)
-    return [
-        {**t, **pale, "line": {**t["line"], "width": 1.0}} if moves(t) > RESTLESS * len(t["y"]) else t for t in traces
-    ]
-
-
-def _axis(
-    quantity: Quantity, values: Mapping[str, np.ndarray], in_sight: Collection[str]
-) -> tuple[dict[str, Any], list[str]]:
-    """The y axis, and what of the values it does not show.
-
-    One policy that collapses would press all the others onto the axis of a count: out of sight it may leave the panel.
-    """
-    title = {"title": {"text": quantity.unit}}
-    if quantity.scale == "share":
-        return {**title, "range": [0, 105]}, []
-    if not values:
-        return title, []
+def panel(quantity: Quantity) -> Panel:
+    """The panel of a quantity, without lines: its axes, its title and what to see."""
+    y: dict[str, Any] = {"title": {"text": quantity.unit}}
     if quantity.scale == "log":
-        return log_axis(quantity.unit, [float(end) for y in values.values() for end in (y.min(), y.max())]), []
-    peaks = {policy: float(y.max()) for policy, y in values.items()}
-    seen = [peak for policy, peak in peaks.items() if policy in in_sight] or list(peaks.values())
-    top = max(10.0, *seen)
-    if max(peaks.values()) < 2 * top:
-        top = max(1.0, *peaks.values())
-    beyond = [f"{policy} up to {peak:.4g}" for policy, peak in peaks.items() if peak > top]
-    return {**title, "range": [0, 1.05 * top]}, beyond
+        y |= {"type": "log", **log_ticks(1e-3, 1e7)}
+    elif quantity.scale == "share":
+        y |= {"range": [0, 105]}
+    elif quantity.scale == "count":
+        y |= {"rangemode": "tozero"}
+    chart = Chart(quantity.title, quantity.caption, aligned(figure([], {"title": {"text": "time, minutes"}}, y)))
+    hover = f"%{{x:.1f}} min: %{{y:.4~g}} {quantity.unit.removesuffix(' (log)')}"
+    return Panel(chart, hover, "hv" if quantity.knob else "linear", RESOLUTIONS.index(quantity.points))
 
 
-def _points(quantity: Quantity, timeline: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Times in minutes and values: averages over blocks, or the steps themselves as far as a line can show them."""
-    minutes, values = timeline["time_s"] / 60.0, quantity.read(timeline)
-    stride = max(1, math.ceil(len(values) / (SMOOTH_POINTS if quantity.smooth else POINTS)))
-    if not quantity.smooth:
-        return minutes[::stride], values[::stride]
-    starts = np.arange(0, len(values), stride)
-    sizes = np.diff(np.append(starts, len(values)))
-    return np.add.reduceat(minutes, starts) / sizes, np.add.reduceat(values, starts) / sizes
+def minutes(timeline: np.ndarray, points: int) -> Values:
+    """The times of what :func:`values` gives, at most ``points``."""
+    return rounded(_averaged(timeline["time_s"] / 60.0, timeline["interval_s"], points))
 
 
-def _limit(signal: str, timeline: np.ndarray) -> dict[str, Any]:
-    stride = max(1, math.ceil(len(timeline) / POINTS))
-    return reference(timeline["time_s"][::stride] / 60.0, timeline[signal][::stride], "capacity: %{y:.4~g}")
+def values(quantity: Quantity, timeline: np.ndarray) -> Values | None:
+    """A line's values: averages over blocks of control steps, of a knob the last of each; ``None`` without any."""
+    steps = quantity.read(timeline)
+    if not np.isfinite(steps).any():
+        return None
+    return rounded(
+        _last(steps, quantity.points) if quantity.knob else _averaged(steps, timeline[quantity.weight], quantity.points)
+    )
+
+
+def limits(timeline: np.ndarray) -> dict[int, Values]:
+    """The dotted lines, by the number of their quantity."""
+    return {i: rounded(_last(timeline[q.limit], q.points)) for i, q in enumerate(QUANTITIES) if q.limit}
+
+
+def _last(steps: np.ndarray, points: int) -> np.ndarray:
+    return _blocks(steps, points, mode="edge")[:, -1]
+
+
+def _averaged(steps: np.ndarray, weights: np.ndarray, points: int) -> np.ndarray:
+    """Weighted means of what is known in each block."""
+    known = np.isfinite(steps) & (weights > 0)
+    weights = np.where(known, weights, 0.0)
+    sums, of = (_blocks(one, points).sum(axis=1) for one in (np.where(known, steps, 0.0) * weights, weights))
+    with np.errstate(invalid="ignore"):
+        means: np.ndarray = sums / of
+    return means
+
+
+def _blocks(steps: np.ndarray, points: int, **padding: Any) -> np.ndarray:
+    """Control steps in at most ``points`` blocks of one length, the last filled up: by 0, or as ``padding`` says."""
+    size = math.ceil(len(steps) / points)
+    return np.pad(steps, (0, -len(steps) % size), **padding).reshape(-1, size)

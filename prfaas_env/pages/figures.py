@@ -12,10 +12,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NEUTRAL", "PALETTE", "Chart", "figure", "line", "log_axis", "number", "reference"]
+from prfaas_env.pages.packing import rounded
+
+__all__ = ["NEUTRAL", "PALETTE", "Chart", "aligned", "figure", "line", "log_axis", "log_ticks", "number", "reference"]
 
 # Mid tones that stand out from white and from near-black alike.
-PALETTE = ("#2f7fd1", "#e0731d", "#2c9d5c", "#d6455a", "#8f63c9", "#12a0ad", "#c9559f", "#a5762f", "#6d8b1f")
+PALETTE = (
+    *("#2f7fd1", "#e0731d", "#2c9d5c", "#d6455a", "#8f63c9", "#12a0ad"),
+    *("#c9559f", "#a5762f", "#6d8b1f", "#5b6ee0", "#c79a12", "#b0553a"),
+)
 NEUTRAL = "#8a919c"
 
 
@@ -29,20 +34,18 @@ class Chart:
 
 
 def figure(
-    traces: Sequence[Mapping[str, Any]], x: Mapping[str, Any], y: Mapping[str, Any], vertical: Sequence[float] = ()
+    traces: Sequence[Mapping[str, Any]],
+    x: Mapping[str, Any],
+    y: Mapping[str, Any],
+    vertical: Sequence[float] = (),
+    horizontal: Sequence[float] = (),
 ) -> dict[str, Any]:
-    """A figure in its plain form, checked by Plotly; dotted reference lines at the ``vertical`` values of x."""
+    """A figure in its plain form, checked by Plotly; dotted reference lines at values of x, and ``horizontal`` of y."""
     import plotly.graph_objects as go
 
     axis = {"automargin": True, "title": {"standoff": 8}}
-    dotted = {
-        "type": "line",
-        "layer": "below",
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "line": {"dash": "dot", "width": 1.5},
-    }
+    dotted = {"type": "line", "layer": "below", "line": {"dash": "dot", "width": 1.5}}
+    upright, level = {**dotted, "y0": 0, "y1": 1, "yref": "paper"}, {**dotted, "x0": 0, "x1": 1, "xref": "paper"}
     made = go.Figure(list(traces))
     made.update_layout(
         showlegend=False,
@@ -50,11 +53,22 @@ def figure(
         margin={"l": 10, "r": 14, "t": 8, "b": 10},
         xaxis={**axis, **x},
         yaxis={**axis, **y},
-        shapes=[{**dotted, "x0": value, "x1": value} for value in vertical],
+        shapes=[
+            *({**upright, "x0": value, "x1": value} for value in vertical),
+            *({**level, "y0": value, "y1": value} for value in horizontal),
+        ],
     )
     plain: dict[str, Any] = made.to_plotly_json()
     plain["layout"].pop("template", None)
     return plain
+
+
+def aligned(made: dict[str, Any]) -> dict[str, Any]:
+    """The figure with margins of one size, so that panels beside each other line up; for axes with numbers alone."""
+    for name in ("xaxis", "yaxis"):
+        made["layout"][name]["automargin"] = False
+    made["layout"]["margin"] |= {"l": 56, "b": 42}
+    return made
 
 
 def line(
@@ -66,8 +80,8 @@ def line(
         "mode": "lines",
         "meta": name,
         "name": name,
-        "x": x.astype(np.float32),
-        "y": y.astype(np.float32),
+        "x": rounded(x, 5),
+        "y": rounded(y, 5),
         "line": {"color": colour[name], "width": 1.8, "shape": shape},
         "hovertemplate": f"{name}<br>{hover}<extra></extra>",
     }
@@ -78,8 +92,8 @@ def reference(x: np.ndarray, y: np.ndarray, hover: str) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": x.astype(np.float32),
-        "y": y.astype(np.float32),
+        "x": rounded(x, 5),
+        "y": rounded(y, 5),
         "line": {"dash": "dot", "width": 1.5, "shape": "hv"},
         "hovertemplate": f"{hover}<extra></extra>",
     }
@@ -91,19 +105,23 @@ def log_axis(title: str, values: Sequence[float], steps: Sequence[float] | None 
     ``steps`` are the ticks of a decade, from 1 up to 10, where the usual ones do not suit.
     """
     low, high = min(values) / 1.15, max(values) * 1.15
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     if steps is None or high / low > 10:
         steps = (1, 2, 5) if high / low > 3 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
     if high / low > 1e3:
         steps = (1,)
-    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
     return {
         "title": {"text": title, "standoff": 8},
         "type": "log",
         "range": [math.log10(low), math.log10(high)],
-        "tickvals": ticks,
-        "ticktext": [_tick(tick) for tick in ticks],
+        **log_ticks(low, high, steps),
     }
+
+
+def log_ticks(low: float, high: float, steps: Sequence[float] = (1, 2, 5)) -> dict[str, Any]:
+    """Ticks of a log axis from ``low`` to ``high``: these steps of every decade."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    return {"tickvals": ticks, "ticktext": [_tick(tick) for tick in ticks]}
 
 
 def _tick(value: float) -> str:
