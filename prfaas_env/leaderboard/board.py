@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,8 @@ class Placed:
 
     - ``low`` to ``high``: the 95 % interval of ``score``.
     - ``families``: the score of each family.
-    - ``wins``: probability of improvement on the floor, over all episodes in pairs.
+    - ``wins``: probability of improvement on the floor, over all episodes in pairs; ``wins_next``: on the contender
+      that comes next (NaN for the last one, and for references).
     - ``gap``: optimality gap of the episodes' scores to 100. ``profile``: shares of them that reach ``PROFILE``.
     - ``p99_ttft_s`` (geometric mean over episodes), ``goodput``, ``usd_per_million_output_tokens``, ``conversions``
       (means over episodes).
@@ -37,6 +39,7 @@ class Placed:
     high: float
     families: Mapping[str, float]
     wins: float
+    wins_next: float
     gap: float
     profile: Sequence[float]
     p99_ttft_s: float
@@ -47,14 +50,10 @@ class Placed:
 
 @dataclass(frozen=True)
 class Board:
-    """The entries of a suite, best score first; ``contenders`` without those that plan."""
+    """The entries of a suite, best score first, references among them."""
 
     suite: LeaderboardSuite
     placed: Sequence[Placed]
-
-    @property
-    def contenders(self) -> list[Placed]:
-        return [one for one in self.placed if not one.entry.plans]
 
 
 def read_entries(folder: Path) -> dict[str, Entry]:
@@ -84,7 +83,18 @@ def board(entries: Mapping[str, Entry], name: str) -> Board:
         if possible[_members(suite, family)].mean() <= 0.0:
             raise ConfigError(f"suite {name}: family {family}: {suite.bound} gains nothing over {suite.floor}")
     placed = [_place(entry, suite, floor, possible) for entry in own.values()]
-    return Board(suite, sorted(placed, key=lambda one: (-one.score, one.entry.name)))
+    placed.sort(key=lambda one: (-one.score, one.entry.name))
+    contenders = [one for one in placed if not one.entry.plans]
+    after = {id(one): following for one, following in pairwise(contenders)}
+    return Board(suite, [_against(one, after.get(id(one)), suite) for one in placed])
+
+
+def _against(one: Placed, following: Placed | None, suite: LeaderboardSuite) -> Placed:
+    """With the probability of improvement on the next contender; several models are their geometric mean."""
+    if following is None:
+        return one
+    ours, theirs = (np.log(costs_s(placed.entry, suite)).mean(axis=0) for placed in (one, following))
+    return replace(one, wins_next=win_share(ours, theirs))
 
 
 def _members(suite: LeaderboardSuite, family: str) -> list[int]:
@@ -107,6 +117,7 @@ def _place(entry: Entry, suite: LeaderboardSuite, floor: np.ndarray, possible: n
         high=high,
         families=dict(zip(families, by_family.tolist(), strict=True)),
         wins=win_share(costs, np.broadcast_to(floor, costs.shape)),
+        wins_next=float("nan"),
         gap=optimality_gap(episodes, FULL),
         profile=performance_profile(episodes, PROFILE).tolist(),
         p99_ttft_s=float(np.exp(np.log(_column(entry, "ttft_p99_s")).mean())),

@@ -49,6 +49,11 @@ class Episode(Record):
                 raise ConfigError(f"figures.{key}: unknown key{nearest(key, FIGURES)}")
         if missing := [key for key in FIGURES if key not in self.figures]:
             raise ConfigError(f"figures: missing keys: {', '.join(missing)}")
+        for key, value in self.figures.items():
+            if value is not None and (value < 0.0 or (value == 0.0 and key.startswith("ttft"))):
+                raise ConfigError(
+                    f"figures.{key}: expected a number {'>' if key.startswith('ttft') else '≥'} 0, got {value:g}"
+                )
 
     def __str__(self) -> str:
         return f"{self.scenario}, seed {self.seed}"

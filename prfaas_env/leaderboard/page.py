@@ -49,7 +49,7 @@ def _board(board: Board) -> Iterator[str]:
 
 
 RANKING = (
-    *("rank", "entry", "score", "95 % interval", "gap to 100", "beats floor"),
+    *("rank", "entry", "score", "95 % interval", "gap to 100", "beats floor", "beats next"),
     *("P99 TTFT s", "goodput", "USD/M", "conversions", "decision ms"),
 )
 ENTRIES = ("entry", "approach", "tuned or trained on", "author", "date", "interval over", "hardware", "version")
@@ -58,8 +58,8 @@ ENTRIES = ("entry", "approach", "tuned or trained on", "author", "date", "interv
 def _ranking(one: Placed) -> list[str]:
     interval = f"{number(one.low)} to {number(one.high)}" if math.isfinite(one.low) else "–"
     figures = (one.usd_per_million_output_tokens, one.conversions, one.entry.decision_ms)
-    left = [_named(one), number(one.score), interval, number(one.gap), share(one.wins), number(one.p99_ttft_s)]
-    return [*left, share(one.goodput), *map(number, figures)]
+    left = [_named(one), number(one.score), interval, number(one.gap), share(one.wins), share(one.wins_next)]
+    return [*left, number(one.p99_ttft_s), share(one.goodput), *map(number, figures)]
 
 
 def _about(one: Placed, seeds: int) -> list[str]:
