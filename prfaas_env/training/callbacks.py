@@ -12,7 +12,6 @@ from rich.progress import Progress
 from sb3_contrib import RecurrentPPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-from stable_baselines3.common.vec_env import VecNormalize
 
 from prfaas_env.environment.observation import decode
 from prfaas_env.environment.reward import TERMS
@@ -20,6 +19,7 @@ from prfaas_env.scenario import Scenario
 from prfaas_env.training.folder import RunFolder
 from prfaas_env.training.model import save_actor, save_state
 from prfaas_env.training.ranges import SEEN_EVERY, Ranges, Seen, joined
+from prfaas_env.training.rewards import RelativeRewards
 from prfaas_env.training.validation import Stopped, Validator
 
 __all__ = ["Figures", "Milestones", "Pace"]
@@ -39,11 +39,11 @@ class Figures(BaseCallback):
 
     def _on_step(self) -> bool:
         environments = self.training_env
-        assert isinstance(environments, VecNormalize)
+        assert isinstance(environments, RelativeRewards)
         infos = environments.unwrapped.last_infos
         for name in (*(term.name for term in TERMS), *_SYSTEM, "threshold_tokens"):
             self._steps[name].append(infos[name])
-        self._steps["total"].append(environments.get_original_reward())
+        self._steps["total"].append(environments.original_rewards)
         self._steps["actions"].append(self.locals["actions"])
         if self.n_calls % _EVERY == 1:
             self._observations.append(self.locals["new_obs"])
@@ -117,7 +117,7 @@ class Milestones(BaseCallback):
         """A checkpoint of what ``steps`` steps have taught."""
         self.model.num_timesteps = steps
         environments = self.training_env
-        assert isinstance(environments, VecNormalize)
+        assert isinstance(environments, RelativeRewards)
         save_state(self.model, environments, self._folder.checkpoint(steps), self._card(steps))
         self._folder.drop_old_checkpoints()
 

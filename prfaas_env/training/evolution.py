@@ -1,8 +1,9 @@
 """Evolution strategies: the policy's weights are moved by how well perturbed copies of it do, without any gradient.
 
 Each generation perturbs the weights in pairs, θ + σε and θ − σε, and plays both on the same episode; pairs play
-different ones. The difference of their mean rewards says whether ε is a good direction; only the ranks of the
-differences count, so that no overloaded episode drowns the others (Salimans et al., arXiv:1703.03864, section 2).
+different ones. The difference of their mean rewards, over the size of both, says whether ε is a good direction; only
+the ranks of the differences count, so that no overloaded episode drowns the others (Salimans et al., arXiv:1703.03864,
+section 2).
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import obs_as_tensor
-from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+from stable_baselines3.common.vec_env import VecEnv
 
 from prfaas_env.environment.sb3 import PrfaaSVecEnv
 from prfaas_env.seeds import training_seed
+from prfaas_env.training.rewards import RelativeRewards
 
 __all__ = ["Evolution", "signed_ranks"]
 
@@ -59,7 +61,7 @@ class Evolution(PPO):
         """One generation; False if the callback ends the run before its end."""
         callback.on_rollout_start()
         self.policy.set_training_mode(False)
-        assert isinstance(env, VecNormalize)
+        assert isinstance(env, RelativeRewards)
         copies = env.unwrapped
         assert isinstance(copies, PrfaaSVecEnv)
         pairs = env.num_envs // 2
@@ -82,7 +84,7 @@ class Evolution(PPO):
             callback.update_locals({"actions": actions, "new_obs": observations, "infos": infos})
             if not callback.on_step():
                 return False
-            totals += np.where(playing, env.get_original_reward(), 0.0)
+            totals += np.where(playing, env.original_rewards, 0.0)
             lengths += playing
             self._update_info_buffer(infos, dones & playing)
             playing &= ~dones
@@ -107,7 +109,8 @@ class Evolution(PPO):
         """Move the weights along the directions that did better, by the optimiser's step."""
         optimiser = self.policy.optimizer
         self._update_learning_rate(optimiser)
-        differences = self._fitness[::2] - self._fitness[1::2]
+        plus, minus = self._fitness[::2], self._fitness[1::2]
+        differences = (plus - minus) / (np.abs(plus) + np.abs(minus) + 1e-9)
         ranks = signed_ranks(differences).astype(np.float32)
         optimiser.zero_grad(set_to_none=True)
         for parameter, direction in zip(self._weights(), self._directions, strict=True):

@@ -9,10 +9,10 @@ from sb3_contrib import TQC, RecurrentPPO
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.utils import LinearSchedule
-from stable_baselines3.common.vec_env import VecNormalize
 
 from prfaas_env.training.evolution import Evolution
 from prfaas_env.training.mask import masking
+from prfaas_env.training.rewards import RelativeRewards
 from prfaas_env.training.settings import OFF_POLICY, AlgoName, Settings
 
 __all__ = ["LEARNERS", "new_model"]
@@ -29,7 +29,7 @@ _ENTROPY = "auto_0.01"
 """SAC and TQC tune the weight of entropy themselves; from 1, their own start, noise would drown the scheduler first."""
 
 
-def new_model(settings: Settings, environments: VecNormalize) -> BaseAlgorithm:
+def new_model(settings: Settings, environments: RelativeRewards) -> BaseAlgorithm:
     """A learner whose deterministic action is exactly zero whatever it observes: the scheduler itself, uncorrected.
 
     No seed is handed to it, since it would pass it on to the environments, which have seeds of their own

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.vec_env import VecNormalize
 
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.observation import layout_hash
 from prfaas_env.environment.sb3 import make_sb3_env
 from prfaas_env.scenario import Scenario
 from prfaas_env.training.learners import LEARNERS
+from prfaas_env.training.rewards import RelativeRewards
 from prfaas_env.training.settings import Settings
 
 __all__ = ["load_state", "save_actor", "save_state", "training_environments"]
@@ -26,13 +27,12 @@ _MODEL, _CARD, _STATISTICS = "model.zip", "model.json", "reward_statistics.json"
 _NOT_FOR_ACTING = ("_last_obs", "_last_original_obs", "_last_episode_starts", "ep_info_buffer", "ep_success_buffer")
 
 
-def training_environments(settings: Settings, scenarios: Sequence[Scenario], seed: int) -> VecNormalize:
+def training_environments(settings: Settings, scenarios: Sequence[Scenario], seed: int) -> RelativeRewards:
     """``n_envs`` copies spread evenly over the scenarios and out of phase, copy i seeded with ``seed + i``.
 
     ES compares whole episodes of neighbouring copies: two neighbours run the same scenario, and all begin at once.
 
-    Observations need no statistics, they are in [−1, 1]; rewards are divided by the running deviation of the discounted
-    return, since each kind of reward has its own size.
+    Observations need no statistics, they are in [−1, 1]; rewards are relative to their scenario's.
     """
     copies = make_sb3_env(
         settings.n_envs,
@@ -42,7 +42,8 @@ def training_environments(settings: Settings, scenarios: Sequence[Scenario], see
         reward=settings.reward,
         staggered=settings.algo != "es",
     )
-    return VecNormalize(copies, norm_obs=False, gamma=settings.gamma)
+    places = np.arange(settings.n_envs) // settings.least_copies
+    return RelativeRewards(copies, settings.gamma, places % len(scenarios))
 
 
 def save_actor(model: BaseAlgorithm, folder: Path, card: dict[str, Any]) -> None:
@@ -68,7 +69,7 @@ def _optimisers(model: Any) -> list[tuple[Any, str]]:
     return [*((holder, "optimizer") for holder in holders), (model, "ent_coef_optimizer")]
 
 
-def save_state(model: BaseAlgorithm, environments: VecNormalize, folder: Path, card: dict[str, Any]) -> None:
+def save_state(model: BaseAlgorithm, environments: RelativeRewards, folder: Path, card: dict[str, Any]) -> None:
     """Make ``folder``, with all that training goes on from: model, optimiser, step count, reward statistics.
 
     It appears whole or not at all.
@@ -77,15 +78,17 @@ def save_state(model: BaseAlgorithm, environments: VecNormalize, folder: Path, c
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     model.save(unfinished / _MODEL)
-    returns = environments.ret_rms
-    statistics = {"mean": float(returns.mean), "var": float(returns.var), "count": float(returns.count)}
+    statistics = [
+        {"mean": float(returns.mean), "var": float(returns.var), "count": float(returns.count)}
+        for returns in environments.statistics
+    ]
     (unfinished / _STATISTICS).write_text(_json(statistics), encoding="utf-8")
     (unfinished / _CARD).write_text(_json(card), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.replace(folder)
 
 
-def load_state(settings: Settings, folder: Path, environments: VecNormalize) -> BaseAlgorithm:
+def load_state(settings: Settings, folder: Path, environments: RelativeRewards) -> BaseAlgorithm:
     """The model that :func:`save_state` kept, on these environments, whose reward statistics are set to what they were.
 
     Raises :class:`ConfigError` if a file is missing, broken or for another observation.
@@ -93,8 +96,9 @@ def load_state(settings: Settings, folder: Path, environments: VecNormalize) -> 
     try:
         card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
         statistics = json.loads((folder / _STATISTICS).read_text(encoding="utf-8"))
-        for name in ("mean", "var", "count"):
-            setattr(environments.ret_rms, name, statistics[name])
+        for returns, kept in zip(environments.statistics, statistics, strict=True):
+            for name in ("mean", "var", "count"):
+                setattr(returns, name, kept[name])
         observation = card["observation"]
         if observation != layout_hash():
             raise ConfigError(f"{folder}: trained on observation layout {observation!r}, this is {layout_hash()!r}")
