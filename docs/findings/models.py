@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from docs.findings.markdown import gain, simulated, table
 from docs.findings.results import Found
 from docs.line_chart import line_chart
 from prfaas_env.attention import ARCHITECTURES, GroupedQuery
+from prfaas_env.planner.inputs import Question
+from prfaas_env.theory.plan import Plan
 
 __all__ = ["NAME", "closed_form", "picture", "section", "simulate"]
 
@@ -32,8 +35,9 @@ def closed_form() -> dict[str, Any]:
 
 def _model(model: str) -> dict[str, Any]:
     alone = case(HOMOGENEOUS, model).plan.lambda_max_rps
-    free, paper = (case(model=model, link_gbps=gbps).plan for gbps in (NO_LIMIT_GBPS, PAPER_GBPS))
-    gains = [case(model=model, link_gbps=gbps).plan.lambda_max_rps / alone for gbps in LINKS_GBPS]
+    asked = case(model=model)
+    free, paper = _linked(asked, NO_LIMIT_GBPS), _linked(asked, PAPER_GBPS)
+    gains = [_linked(asked, gbps).lambda_max_rps / alone for gbps in LINKS_GBPS.tolist()]
     return {
         "dense": all(type(group.attention) is GroupedQuery for group in ARCHITECTURES[model].groups),
         "homogeneous_rps": alone,
@@ -44,6 +48,14 @@ def _model(model: str) -> dict[str, Any]:
         "break_even_gbps": float(np.exp(np.interp(1.0, gains, np.log(LINKS_GBPS)))),  # gains rise with capacity
         "gains": gains,
     }
+
+
+def _linked(asked: Question, gbps: float) -> Plan:
+    """The plan with another capacity of the link."""
+    deployment = asked.deployment
+    assert deployment.link is not None
+    link = replace(deployment.link, capacity_gbps=gbps)
+    return asked.plan_of(replace(deployment, link=link), asked.workload)
 
 
 def simulate(lab: Laboratory) -> dict[str, Any]:

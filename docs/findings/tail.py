@@ -119,8 +119,8 @@ def _under_load(closed: Mapping[str, Any], simulation: Mapping[str, Any]) -> lis
         f"that of naive heterogeneous PD {low[NAIVE]['p99_ratio']['value']:.2f} to "
         f"{high[NAIVE]['p99_ratio']['value']:.2f} times; but the naive mean is the better one "
         f"({low[NAIVE]['mean_ratio']['value']:.2f} of PrfaaS-PD's) until that design nears its limit "
-        f"({high[NAIVE]['mean_ratio']['value']:.2f}). At equal shares of their own limits the two are alike: what "
-        "PrfaaS-PD gains is rate.",
+        f"({high[NAIVE]['mean_ratio']['value']:.2f}). At equal shares of their own limits the naive "
+        "design is no slower, in the mean or in P99: what PrfaaS-PD gains is rate.",
         "",
         f"**Confirmed,** and easily overlooked: unloaded, naive heterogeneous PD has the better mean "
         f"TTFT ({paper[NAIVE]['ttft_mean_s']} against {paper[PRFAAS]['ttft_mean_s']} s in Table 6; "
@@ -176,7 +176,8 @@ def _buckets(closed: Mapping[str, Any], simulation: Mapping[str, Any]) -> list[s
         f"{percent(closed['ultra_long_share'], 1)} of the prompts are above 131,072 tokens. A deployment has one t and "
         "queues that serve in order of arrival, so a bucket is expressed as two deployments, each with t and N_p of "
         "its own plan and its part of the line: some instances serve ultra-long requests alone, the others the rest. "
-        "No division helps both. With one remote instance and three local ones reserved P99 of the others falls from "
+        "No division helps both. With one remote instance and "
+        f"{closed['buckets']['1 remote']['local']} local ones reserved P99 of the others falls from "
         f"{shared['ordinary']['value']:.1f} to {one['ordinary']['value']:.1f} s at load .7 and that of the ultra-long "
         f"rises from {shared['ultra']['value']:.0f} to {one['ultra']['value']:.0f} s, since some of them are left to "
         f"H20; and {percent(1.0 - best / closed['shared_rps'])} of the rate are lost at the least, since whole "
