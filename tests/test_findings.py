@@ -111,6 +111,7 @@ def test_words_on_the_tail(results: dict[str, Any]) -> None:
     for at in own.values():  # "no slower" at equal shares of their own limits
         assert at[NAIVE]["mean"]["value"] <= at[PRFAAS]["mean"]["value"]
         assert at[NAIVE]["p99"]["value"] <= at[PRFAAS]["p99"]["value"]
+    assert of.closed_form["large"]["kept"] > 0.98
     for load in buckets.values():  # "No division helps both"
         for name, one in load.items():
             better = [one[who]["high"] < load["shared"][who]["low"] for who in ("ordinary", "ultra")]
@@ -138,7 +139,7 @@ def test_words_on_the_same_data_centre(results: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.NAME)
+@pytest.mark.parametrize("module", [one for one in MODULES if one is not equal_cost], ids=lambda module: module.NAME)
 def test_figures_come_back_with_other_seeds(results: dict[str, Any], module: Any) -> None:
     """With a quarter of the seeds, none of them the same: both intervals of all but one figure in twenty must meet."""
     stored = dict(estimates(results["simulated"][module.NAME]))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from docs.findings.laboratory import case
 from prfaas_env.deployment import Deployment
@@ -11,11 +12,21 @@ from prfaas_env.planner.inputs import Question
 from prfaas_env.scenario import load_scenario
 from prfaas_env.workload.lengths import NominalWorkload, TruncatedLogNormal
 
-__all__ = ["BOUND_TOKENS", "SCENARIO", "Buckets", "bucket_choices", "shared_fleet", "ultra_long_share"]
+__all__ = [
+    "BOUND_TOKENS",
+    "SCENARIO",
+    "TIMES",
+    "Buckets",
+    "bucket_choices",
+    "large_fleet",
+    "shared_fleet",
+    "ultra_long_share",
+]
 
 SCENARIO = "ultra-long-tail"
 BOUND_TOKENS = 131_072.0  # above it no prefill time is measured, and the paper's traffic has nothing
 RESERVED = (2, 1, 0)  # remote instances, for the ultra-long
+TIMES, LARGE_RESERVED = 10, (12, 16, 20)
 
 
 @dataclass(frozen=True)
@@ -34,36 +45,54 @@ class Buckets:
         return min(self.ultra_long.plan.lambda_max_rps / share, self.ordinary.plan.lambda_max_rps / (1.0 - share))
 
 
-def shared_fleet() -> Question:
-    """The paper's deployment on the traffic with the ultra-long tail."""
-    return replace(case(), workload=load_scenario(SCENARIO).nominal)
+def shared_fleet(times: int = 1) -> Question:
+    """The paper's deployment, or one some times its size, on the traffic with the ultra-long tail."""
+    asked = case()
+    whole = asked.deployment
+    assert whole.remote is not None
+    assert whole.link is not None
+    sized = replace(
+        whole,
+        local=replace(whole.local, instances=times * whole.local.instances),
+        remote=replace(whole.remote, instances=times * whole.remote.instances),
+        link=replace(whole.link, capacity_gbps=times * whole.link.capacity_gbps),
+    )
+    return replace(asked, deployment=sized, workload=load_scenario(SCENARIO).nominal)
 
 
+@cache
 def ultra_long_share() -> float:
-    return 1.0 - float(_law().cdf(BOUND_TOKENS))
+    return 1.0 - float(_law(shared_fleet()).cdf(BOUND_TOKENS))
 
 
 def bucket_choices() -> dict[str, Buckets]:
     """By the number of remote instances reserved, the division of the local ones that sustains most."""
-    divisions = list(_divisions())
-    return {
-        f"{remote} remote": max((d for d in divisions if d.remote == remote), key=lambda one: one.sustained_rps)
-        for remote in RESERVED
-    }
+    shared = shared_fleet()
+    return {f"{remote} remote": _best(_divisions(shared, [remote])) for remote in RESERVED}
 
 
-def _divisions() -> Iterator[Buckets]:
-    """Every division in which both fleets can prefill and decode."""
-    whole = shared_fleet().deployment
+def large_fleet() -> tuple[Question, Buckets]:
+    """A fleet ``TIMES`` the size, shared, and its best division into buckets."""
+    shared = shared_fleet(TIMES)
+    return shared, _best(_divisions(shared, LARGE_RESERVED))
+
+
+def _best(divisions: Iterable[Buckets]) -> Buckets:
+    return max(divisions, key=lambda one: one.sustained_rps)
+
+
+def _divisions(shared: Question, reserved: Iterable[int]) -> Iterator[Buckets]:
+    """Every division with so many remote instances for the ultra-long in which both fleets can prefill and decode."""
+    whole, law = shared.deployment, _law(shared)
     assert whole.remote is not None
-    law = _law()
-    for remote in RESERVED:
+    for remote in reserved:
         for local in range(1 if remote else 2, whole.local.instances):
             yield Buckets(
                 remote,
                 local,
-                _fleet(remote, local, replace(law, low_tokens=BOUND_TOKENS)),
+                _fleet(shared, remote, local, replace(law, low_tokens=BOUND_TOKENS)),
                 _fleet(
+                    shared,
                     whole.remote.instances - remote,
                     whole.local.instances - local,
                     replace(law, high_tokens=BOUND_TOKENS),
@@ -71,11 +100,10 @@ def _divisions() -> Iterator[Buckets]:
             )
 
 
-def _fleet(remote: int, local: int, lengths: TruncatedLogNormal) -> Question:
+def _fleet(shared: Question, remote: int, local: int, lengths: TruncatedLogNormal) -> Question:
     """Some of the instances, with their part of the line; a single local one decodes and prefills nothing."""
-    asked = shared_fleet()
-    workload = NominalWorkload(lengths, asked.workload.output_tokens)
-    return replace(asked, deployment=_part(asked.deployment, remote, local), workload=workload)
+    workload = NominalWorkload(lengths, shared.workload.output_tokens)
+    return replace(shared, deployment=_part(shared.deployment, remote, local), workload=workload)
 
 
 def _part(whole: Deployment, remote: int, local: int) -> Deployment:
@@ -92,7 +120,7 @@ def _part(whole: Deployment, remote: int, local: int) -> Deployment:
     )
 
 
-def _law() -> TruncatedLogNormal:
-    law = load_scenario(SCENARIO).nominal.lengths
+def _law(shared: Question) -> TruncatedLogNormal:
+    law = shared.workload.lengths
     assert isinstance(law, TruncatedLogNormal)
     return law

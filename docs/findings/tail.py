@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from docs.findings.buckets import BOUND_TOKENS, SCENARIO, bucket_choices, shared_fleet, ultra_long_share
+from docs.findings.buckets import (
+    BOUND_TOKENS,
+    SCENARIO,
+    TIMES,
+    bucket_choices,
+    large_fleet,
+    shared_fleet,
+    ultra_long_share,
+)
 from docs.findings.laboratory import HOMOGENEOUS, NAIVE, PRFAAS, Laboratory, case, estimate, mean_s, p99_s
 from docs.findings.markdown import percent, simulated, table
 from docs.findings.results import Found
@@ -30,6 +38,7 @@ def closed_form() -> dict[str, Any]:
     """TTFT in an empty system, and what the divided fleets sustain."""
     plans = {name: case(name).plan for name in DEPLOYMENTS}
     choices = bucket_choices()
+    large, divided = large_fleet()
     return {
         "unloaded": {
             name: {
@@ -44,6 +53,12 @@ def closed_form() -> dict[str, Any]:
         "shared_rps": shared_fleet().plan.lambda_max_rps,
         "buckets": {
             name: {"remote": one.remote, "local": one.local, "rps": one.sustained_rps} for name, one in choices.items()
+        },
+        "large": {
+            "times": TIMES,
+            "remote": divided.remote,
+            "local": divided.local,
+            "kept": divided.sustained_rps / large.plan.lambda_max_rps,
         },
     }
 
@@ -169,6 +184,7 @@ def _buckets(closed: Mapping[str, Any], simulation: Mapping[str, Any]) -> list[s
     reserved = {"shared": "none"} | {
         name: f"{one['remote']} remote, {one['local']} local" for name, one in closed["buckets"].items()
     }
+    large = closed["large"]
     best = max(one["rps"] for one in closed["buckets"].values())
     shared, one = (simulation["0.7"][name] for name in ("shared", "1 remote"))
     return [
@@ -202,7 +218,9 @@ def _buckets(closed: Mapping[str, Any], simulation: Mapping[str, Any]) -> list[s
                 for name, fleet in fleets.items()
             ],
         ),
-        "Twelve instances are few: in a fleet ten times the size a division would cost less.",
+        f"Twelve instances are few. In a fleet {large['times']} times the size, by the closed form, reserving "
+        f"{large['remote']} remote and {large['local']} local instances costs {percent(1.0 - large['kept'], 1)} of the "
+        "rate.",
     ]
 
 
