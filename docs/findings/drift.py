@@ -186,4 +186,4 @@ def picture(found: Found) -> str:
     simulation = found.simulated
     over = simulation["over_static"]
     groups = {name: over[name] for name in SCENARIOS}
-    return interval_chart(groups, "mean TTFT relative to static", [0.01, 0.03, 0.1, 0.3, 1.0], log=True)
+    return interval_chart(groups, "mean TTFT relative to static", [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0], log=True)
