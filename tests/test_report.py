@@ -8,6 +8,7 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -45,7 +46,8 @@ def cell(policy: str, scenario: str, seed: int, ttft_s: float, steps: int = 360)
     """A made-up run, of which the first seed is drawn: its queues are noise, and its slowest requests waited."""
     summary = dict.fromkeys(ROW_KEYS[3:], 1.0) | {"ttft_mean_s": ttft_s, "goodput": 0.5}
     drawn = seed == SEEDS[0]
-    noise = np.random.default_rng(len(policy)).uniform(0.0, 50.0, (steps if drawn else 0, len(SIGNALS)))
+    rng = np.random.default_rng(crc32(f"{policy} on {scenario}".encode()))
+    noise = rng.uniform(0.0, 50.0, (steps if drawn else 0, len(SIGNALS)))
     timeline, slowest = as_timeline(noise), empty_log(20 if drawn else 0)
     timeline["interval_s"], timeline["time_s"] = 10.0, 10.0 * np.arange(1, len(timeline) + 1)
     timeline["price_s"] = 0.0
@@ -308,7 +310,7 @@ def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def opened(browser: Browser, report: Path) -> Iterator[Browser]:
     browser.open(report)
-    browser.wait("document.querySelector('.chart[data-drawn]')")
+    browser.wait("explorer && document.querySelector('.chart[data-drawn]')")
     yield browser
     browser.evaluate("localStorage.clear()")
     assert browser.complaints == []
@@ -382,6 +384,8 @@ def test_the_browser_of_episodes_shows_any_two_policies(opened: Browser) -> None
     opened.evaluate("document.querySelector('main details').open = true")
     assert [text[:6] for text in seen(opened, "#items caption")] == ["static", "hindsi"]
     assert len(seen(opened, "#items tbody tr")) == 2 * 20
+    opened.choose("#layout", "side by side")
+    assert [axis for *_, axis in lines_of(opened, arrivals)] == ["x", "x2"]
     opened.choose("#episode", "1")
     assert opened.evaluate("chosen().episode.name") == "b, seed 0"
 

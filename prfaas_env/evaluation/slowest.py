@@ -24,7 +24,7 @@ def slowest_bars() -> Bars:
         {"title": {"text": "time to first token, s"}, "rangemode": "tozero"},
         {"title": {"text": "rank, 1 the slowest"}, "autorange": "reversed", "dtick": 1, "tickfont": {"size": 11}},
     )
-    aligned(made)["layout"] |= {"barmode": "stack", "bargap": 0.25}
+    aligned(made)["layout"] |= {"height": 420, "barmode": "stack", "bargap": 0.25}
     caption = (
         "Each bar is one request, from arrival to first token, in the stages it went through: red is waiting for a "
         "prefill instance, yellow for a decode slot, green is what the link added."

@@ -20,6 +20,7 @@ Values = list[float | int | None]
 # Points of a line: as many as a panel can show, and a page can carry for every policy and scenario; and as many as let
 # two lines be told apart that jump from step to step.
 RESOLUTIONS = FINE, SMOOTH = (180, 60)
+MEASURED_DIGITS = 3
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,8 @@ def panel(quantity: Quantity) -> Panel:
     elif quantity.scale == "count":
         y |= {"rangemode": "tozero"}
     chart = Chart(quantity.title, quantity.caption, aligned(figure([], {"title": {"text": "time, minutes"}}, y)))
-    hover = f"%{{x:.1f}} min: %{{y:.4~g}} {quantity.unit.removesuffix(' (log)')}"
+    digits = 4 if quantity.knob else MEASURED_DIGITS
+    hover = f"%{{x:.1f}} min: %{{y:.{digits}~g}} {quantity.unit.removesuffix(' (log)')}"
     return Panel(chart, hover, "hv" if quantity.knob else "linear", RESOLUTIONS.index(quantity.points))
 
 
@@ -187,9 +189,9 @@ def values(quantity: Quantity, timeline: np.ndarray) -> Values | None:
     steps = quantity.read(timeline)
     if not np.isfinite(steps).any():
         return None
-    return rounded(
-        _last(steps, quantity.points) if quantity.knob else _averaged(steps, timeline[quantity.weight], quantity.points)
-    )
+    if quantity.knob:
+        return rounded(_last(steps, quantity.points))
+    return rounded(_averaged(steps, timeline[quantity.weight], quantity.points), MEASURED_DIGITS)
 
 
 def limits(timeline: np.ndarray) -> dict[int, Values]:

@@ -14,7 +14,7 @@ from prfaas_env.pages.packing import packed, packed_json, plain_json
 
 __all__ = ["Page"]
 
-OPEN_LINES = 6
+FOLDING_LINES, OPEN_LINES = 4, 6
 
 
 class Page:
@@ -132,11 +132,13 @@ class Page:
 
 
 def _intro(lines: Sequence[str]) -> str:
-    """Paragraphs; of many only the first is open."""
-    first, *rest = (f"<p>{_code(line)}</p>" for line in lines or ("",))
-    if len(lines) > OPEN_LINES:
-        return f"{first}<details><summary>{len(rest)} more findings</summary>{''.join(rest)}</details>"
-    return "\n".join((first, *rest))
+    """Paragraphs; many can be folded up, but for the first, and so many that nobody sees the page are."""
+    paragraphs = [f"<p>{_code(line)}</p>" for line in lines]
+    if len(lines) < FOLDING_LINES:
+        return "\n".join(paragraphs)
+    first, *rest = paragraphs
+    state = " open" if len(lines) <= OPEN_LINES else ""
+    return f"{first}<details{state}><summary>In detail</summary>{''.join(rest)}</details>"
 
 
 def _height(chart: Chart) -> str:

@@ -13,14 +13,15 @@ let charts, explorer;
 async function unpack(id) {
   const text = element(id).textContent;
   if (!text) return "null";
-  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i);
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
 async function load() {
   if (typeof DecompressionStream === "undefined") throw new Error("it cannot unpack gzip");
-  const [plotly, ...data] = await Promise.all(["plotly", "charts", "explorer"].map(unpack));
-  [charts, explorer] = data.map(text => JSON.parse(text));
+  const [plotly, data] = await Promise.all(["plotly", "charts"].map(unpack));
+  charts = JSON.parse(data);
   const script = document.createElement("script");
   script.textContent = plotly;
   document.head.append(script);
@@ -47,12 +48,15 @@ const shown = figure => ({ ...figure, data: figure.data.map(trace => ({ ...trace
   ...(trace.meta || trace.type !== "scatter" ? {} : { line: { ...trace.line, color: css("--quiet") } }) })) });
 
 function figureOf(node) {
+  if (!explorer && !node.dataset.chart) return null; // not unpacked yet
   if (node.dataset.panel) return panelFigure(Number(node.dataset.panel));
   return "bars" in node.dataset ? barsFigure() : shown(charts[node.dataset.chart]);
 }
 
 async function draw(node) {
-  const figure = figureOf(node), height = figure.layout.height;
+  const figure = figureOf(node);
+  if (!figure) return;
+  const height = figure.layout.height;
   node.closest("figure").hidden = figure.data.length === 0;
   node.style.height = height ? `${height}px` : "";
   await Plotly.react(node, figure.data, themed(figure.layout), { responsive: true, displaylogo: false, displayModeBar: false });
@@ -136,7 +140,9 @@ function offerEpisodes() {
   fill("episode", fitting.map(i => [i, explorer.episodes[i].name]), fitting.includes(Number(before)) ? before : fitting[0]);
 }
 
-function browse() {
+async function browse() {
+  explorer = JSON.parse(await unpack("explorer"));
+  if (!explorer) return;
   offerEpisodes();
   const policies = series.map(one => [one.name, one.name]);
   fill("first", policies, explorer.first);
@@ -145,14 +151,14 @@ function browse() {
   const change = () => { items(); redraw(document.querySelectorAll(".chart[data-panel], .chart[data-bars]")); };
   for (const id of ["episode", "first", "second", "layout"]) element(id).addEventListener("change", change);
   narrow.addEventListener("change", change);
-  items();
+  change();
 }
 
 // Two sets of axes of one scale: beside each other, or on a narrow screen below each other.
-function beside(layout, names, height) {
+function beside(layout, names) {
   const { xaxis, yaxis } = layout, below = narrow.matches;
   const domains = below ? [[0.55, 1], [0, 0.44]] : [[0, 0.48], [0.52, 1]], along = below ? "yaxis" : "xaxis";
-  const made = { ...layout, height: below ? 2 * height : height, margin: { ...layout.margin, t: 24 }, xaxis, yaxis,
+  const made = { ...layout, height: below ? 2 * (layout.height || 300) : layout.height, margin: { ...layout.margin, t: 24 }, xaxis, yaxis,
     xaxis2: { ...xaxis, anchor: "y2", matches: "x" },
     yaxis2: { ...yaxis, anchor: "x2", matches: "y", ...(below ? {} : { title: undefined, showticklabels: false }) } };
   [along, `${along}2`].forEach((key, i) => { made[key] = { ...made[key], domain: domains[i] }; });
@@ -174,9 +180,11 @@ function panelFigure(i) {
     return y ? [{ type: "scatter", mode: "lines", name, x, y, ...on(k), hovertemplate: `${name}<br>${hover}<extra></extra>`,
       line: { color: colour[name], width: 1.8, shape, dash: names === pair && k ? "6px,2px" : "solid" } }] : [];
   });
+  if (split && lines.length === 1) // axes also where there is no line
+    lines.push({ type: "scatter", mode: "lines", x: [x[0], x.at(-1)], y: [null, null], ...on(lines[0].xaxis ? 0 : 1) });
   const limit = lines.length && episode.limits[i] ? (split ? [0, 1] : [0]).map(k => ({ type: "scatter", mode: "lines", x, ...on(k),
     y: episode.limits[i], hovertemplate: "limit: %{y:.4~g}<extra></extra>", line: { dash: "dot", width: 1.5, shape: "hv", color: css("--quiet") } })) : [];
-  return { data: [...lines, ...limit], layout: split ? beside(figure.layout, pair, 300) : figure.layout };
+  return { data: [...lines, ...limit], layout: split ? beside(figure.layout, pair) : figure.layout };
 }
 
 function barsFigure() {
@@ -189,7 +197,7 @@ function barsFigure() {
       customdata: rows.map(row => facts.map((fact, f) => `${fact}: ${row[f]}`).join("<br>")),
       hovertemplate: `${name}<br>${part}: %{x:.3~g} s<br>%{customdata}<extra></extra>` };
   }));
-  return { data: data.some(trace => trace.x.length) ? data : [], layout: beside(figure.layout, pair, 420) };
+  return { data: data.some(trace => trace.x.length) ? data : [], layout: beside(figure.layout, pair) };
 }
 
 // The bars once more as a table: for the keyboard, and for what a screen reader can say.
@@ -197,7 +205,7 @@ function items() {
   const { parts, facts } = explorer.bars, { episode, pair } = chosen();
   const row = (tag, cells) => {
     const made = document.createElement("tr");
-    made.append(...cells.map(text => Object.assign(document.createElement(tag), { textContent: text })));
+    made.append(...cells.map(text => Object.assign(document.createElement(tag), { textContent: Number.isInteger(text) ? text.toLocaleString("en") : text })));
     return made;
   };
   element("items").replaceChildren(...[...new Set(pair)].map(name => {
@@ -230,13 +238,14 @@ function themes() {
 }
 
 document.body.append(probe);
+if (narrow.matches) document.querySelectorAll("details").forEach(one => { one.open = false; });
 load().then(() => {
   legend();
-  if (explorer) browse();
   for (const one of filters) one.addEventListener("change", filter);
   themes();
   filter();
   addEventListener("beforeprint", () => document.querySelectorAll(".chart").forEach(draw));
+  return browse();
 }).catch(error => {
   const note = document.createElement("p");
   note.setAttribute("role", "alert");
