@@ -23,7 +23,7 @@ from prfaas_env.profiles import NonNegative, Positive
 from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS
-from prfaas_env.theory.latency import LatencyModel, Prediction
+from prfaas_env.theory.latency import CUT_STEP, LatencyModel, Prediction
 from prfaas_env.theory.online import bin_shares
 
 from .base import Observed, ScriptedPolicy, Span
@@ -51,6 +51,7 @@ class LoadAware(ScriptedPolicy):
 
     action_mode: ClassVar[ActionName] = "absolute"
     Parameters = LoadAwareParameters
+    cut_step: ClassVar[int] = CUT_STEP
     tunable: ClassVar[Mapping[str, Span]] = {
         "headroom": Span(0.7, 1.6),
         "arrival_scv": Span(0.25, 16.0, log=True),
@@ -60,7 +61,7 @@ class LoadAware(ScriptedPolicy):
 
     def __init__(self, scenario: Scenario, parameters: Any = None) -> None:
         super().__init__(scenario, parameters)
-        self.model = LatencyModel(self.deployment)
+        self.model = LatencyModel(self.deployment, self.cut_step)
         nominal = scenario.nominal
         self._output_tokens = nominal.output_tokens.mean()
         points = nominal.output_tokens.points(256)

@@ -6,6 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prfaas_env.config import ConfigError
+
 if TYPE_CHECKING:
     from prfaas_env.scenario import Scenario
 
@@ -21,11 +23,19 @@ SUFFIXES = (".zip", ".npz", ".onnx")
 def model_policy(path: Path, scenario: Scenario) -> Policy:
     """The model of a file, for a scenario. Raises :class:`ConfigError` if it is missing or does not fit."""
     model = _loaded(path, _stamp(path), _stamp(path.with_suffix(".json")))
-    if not model.card.ranges:
-        return model
-    from .guard import Guard
+    policy: Policy = model
+    if model.card.ranges:
+        from .guard import Guard
 
-    return Guard(model, model.card, scenario)
+        policy = Guard(model, model.card, scenario)
+    if model.card.corrects is not None:
+        from .corrected import Base, Corrected
+
+        try:
+            policy = Corrected(Base(model.card.corrects, model.card.action, scenario), policy)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: corrects: {error}") from None
+    return policy
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,8 @@
   falls below zero by a share of the remote wait: both pools stay busy, but the local queue is the shorter one, and it
   is the short requests, most of all, that take it. The long ones pay for it: P99 rises a little.
 - It follows the windowed N_p* at once, also where the split does not matter. Here N_p is that of the least predicted
-  TTFT, ahead of the load by ``headroom``, and it stays unless another one gains more than the hysteresis.
+  TTFT, ahead of the load by ``headroom``, and it stays unless another one gains more than the hysteresis. It is looked
+  for every ``split_period_s``, since no threshold hangs on it.
 
 The defaults are untuned: a few settings on burst-on-off, clumped-arrivals, diurnal-conversation, drift-mix, light-load,
 link-20, mix-wander and paper-stationary, three training seeds each (from 1,000,000).
@@ -25,7 +26,7 @@ import numpy as np
 
 from prfaas_env.config import Range
 from prfaas_env.environment.actions import ActionName
-from prfaas_env.profiles import NonNegative
+from prfaas_env.profiles import NonNegative, Positive
 from prfaas_env.simulator.control import Control
 
 from .base import Observed, Span
@@ -46,6 +47,7 @@ class PricedCompletionParameters(LoadAwareParameters):
     load_price_s: float = 0.8
     queue_relief: Annotated[float, Range(ge=0, le=1)] = 0.5
     relief_after_s: NonNegative = 10.0
+    split_period_s: Positive = 30.0
 
 
 class PricedCompletion(LoadAware):
@@ -53,16 +55,25 @@ class PricedCompletion(LoadAware):
 
     action_mode: ClassVar[ActionName] = "price"
     Parameters = PricedCompletionParameters
+    cut_step = 8  # the best threshold only stands for what routing by price gives
     tunable: ClassVar[Mapping[str, Span]] = {
         **LoadAware.tunable,
         "price_s": Span(-1.0, 2.0),
         "load_price_s": Span(-1.0, 3.0),
         "queue_relief": Span(0.0, 1.0),
         "relief_after_s": Span(1.0, 120.0, log=True),
+        "split_period_s": Span(10.0, 120.0, log=True),
     }
 
-    def decide(self, observed: Observed, memory: np.ndarray) -> np.ndarray:  # noqa: ARG002
-        n_prefill = self.split(self.predicted(observed), observed["target_prefill_nodes"])
+    def fresh_memory(self) -> np.ndarray:
+        return np.zeros(1)  # seconds until N_p is looked for again
+
+    def decide(self, observed: Observed, memory: np.ndarray) -> np.ndarray:
+        n_prefill = round(observed["target_prefill_nodes"])
+        if memory[0] <= 0.0:
+            n_prefill = self.split(self.predicted(observed), n_prefill)
+            memory[0] = self.parameters.split_period_s
+        memory[0] -= observed["control_step_s"]
         control = Control(n_prefill, law="price", price_s=self.price_s(observed))
         return self.actions.encode(control, 0.0, round(observed["advised_prefill"]))
 

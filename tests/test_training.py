@@ -30,6 +30,7 @@ from agents.trained import Trained
 from prfaas_env.cli.errors import BAD_INPUT, INTERRUPTED, run
 from prfaas_env.config import ConfigError, to_mapping
 from prfaas_env.environment.actions import ActionName
+from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.observation import COMPONENTS, GROUPS, layout_hash
 from prfaas_env.environment.reward import REWARDS
 from prfaas_env.evaluation.simulate import simulate
@@ -477,6 +478,62 @@ def test_a_teacher_must_act_by_the_learners_law(
     assert call(*small(scenarios, tmp_path / "run"), "--set", given) == BAD_INPUT
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+# --- on top of a scripted policy --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("action", "base"), [("price", "priced-completion"), ("residual", "dual-timescale")])
+def test_corrections_of_nothing_are_the_policy_itself(
+    scenarios: str, tmp_path: Path, action: ActionName, base: str
+) -> None:
+    """In the copies that a learner trains on, and in what it saves."""
+    scenario = load_scenario(scenarios.split(",")[0])
+    settings = Settings(scenarios=("x",), algo="es", action=action, corrects=base, n_envs=2)  # es: all begin at once
+    copies = training_environments(settings, [scenario], 0)
+    copies.unwrapped.seed_each([7, 8])
+    copies.reset()
+    rewards = []
+    for _ in range(6):
+        copies.step(np.zeros((2, 2), dtype=np.float32))
+        rewards.append(copies.original_rewards.copy())
+    copies.close()
+    for row, seed in enumerate((7, 8)):
+        policy = load_policy(base, scenario)
+        loop = ControlLoop(scenario, policy.action_mode)
+        observation, state = loop.reset(np.random.default_rng(seed)), None
+        for step in range(6):
+            taken, state = policy.predict(observation, state=state)
+            interval = loop.step(taken)
+            assert rewards[step][row] == pytest.approx(interval.reward, rel=1e-3, abs=1e-3)
+            observation = interval.observation
+
+    out = tmp_path / "run"
+    more = (
+        f"corrects={base}",
+        f"action={action}",
+        "timesteps=40",
+        "algo=es",
+        "n_envs=4",
+        "hidden=[]",
+        "learning_rate=1e-9",
+    )
+    kept = [x for x in SMALLER if x.split("=")[0] in ("checkpoint_every", "validation_seeds")]
+    given = [part for change in (*kept, *more) for part in ("--set", change)]
+    assert call("--scenario", scenarios, "--out", out, *given) == 0
+    assert validations(out)[0]["ttft_ratio"] == 1.0
+    own, theirs = (simulate(scenario, name, seed=3).summary["ttft_mean_s"] for name in (str(out / "model.zip"), base))
+    assert own == pytest.approx(theirs, rel=1e-2)
+
+
+def test_a_policy_to_correct_must_act_by_the_learners_law(
+    scenarios: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(*small(scenarios, tmp_path / "run"), "--set", "corrects=least-completion") == BAD_INPUT
+    assert "corrects: least-completion does not act by what the form 'residual' sets" in capsys.readouterr().err
+    given = ("--set", "corrects=load-aware", "--set", "teacher=load-aware")
+    assert call(*small(scenarios, tmp_path / "run"), *given) == BAD_INPUT
+    assert "teacher: expected none beside corrects" in capsys.readouterr().err
 
 
 # --- objectives -------------------------------------------------------------------------------------------------------

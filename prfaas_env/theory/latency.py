@@ -21,7 +21,7 @@ from prfaas_env.theory import closed_form as eq
 from prfaas_env.theory.plan import GIGA
 from prfaas_env.theory.queueing import allen_cunneen_wait_s
 
-__all__ = ["LatencyModel", "Prediction"]
+__all__ = ["CUT_STEP", "LatencyModel", "Prediction"]
 
 MOST_SPLITS = 32  # of a large cluster, evenly spread
 LOW_TOKENS, HIGH_TOKENS, CUT_STEP = 512.0, 131072.0, 2  # thresholds tried: each second edge of the bins between
@@ -54,10 +54,10 @@ class LatencyModel:
     """One deployment; the load is given with each prediction.
 
     ``thresholds_tokens`` (m,), from 0 (all remote) to infinity (all local), and ``splits`` (k,), values of N_p, are
-    what is compared.
+    what is compared. ``cut_step``: every how manieth edge of the bins is a threshold.
     """
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, cut_step: int = CUT_STEP) -> None:
         self.deployment = deployment
         centres, edges = LENGTH_BIN_CENTRES_TOKENS, LENGTH_BIN_EDGES_TOKENS
         local, remote = deployment.local, deployment.remote
@@ -67,7 +67,7 @@ class LatencyModel:
         self._remote_s = profile.prefill.time_s(centres)
         self._kv_bits = 8.0 * profile.kv.size_bytes(centres)
         first, last = np.searchsorted(edges, [LOW_TOKENS, HIGH_TOKENS])
-        self._cuts = np.array([0, *range(first, last + 1, CUT_STEP), len(centres)])
+        self._cuts = np.array([0, *range(first, last + 1, cut_step), len(centres)])
         self.thresholds_tokens = np.array([0.0, *edges[self._cuts[1:-1]], np.inf])
         low, high = deployment.prefill_bounds
         self.splits = np.unique(np.rint(np.linspace(low, high, MOST_SPLITS))) if high > low else np.array([low * 1.0])

@@ -141,6 +141,7 @@ class RunFolder:
         return {
             "algorithm": ALGORITHMS[self.settings.algo],
             "action": self.settings.action,
+            "corrects": self.settings.corrects,
             "observation": layout_hash(),
             "training": {
                 "timesteps": steps,

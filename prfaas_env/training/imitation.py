@@ -14,23 +14,15 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from prfaas_env.config import ConfigError
-from prfaas_env.environment.actions import ActionName, action_form
+from prfaas_env.environment.actions import ActionName
 from prfaas_env.environment.core import ControlLoop
-from prfaas_env.policies import load_policy, plans
+from prfaas_env.policies import agents_module
 from prfaas_env.scenario import Scenario
 
-__all__ = ["CriticFirst", "check_teacher", "imitate"]
+__all__ = ["CriticFirst", "imitate"]
 
 ROUNDS = 2
 STEPS, BATCH, LEARNING_RATE = 3000, 512, 1e-3
-
-
-def check_teacher(name: str, action: ActionName, scenario: Scenario) -> None:
-    """Raises :class:`ConfigError` on a policy that acts by another routing law than ``action`` does."""
-    policy = load_policy(name, scenario)
-    if plans(policy) or (policy.action_mode == "price") != (action == "price"):
-        raise ConfigError(f"teacher: {name} does not act by what the form {action!r} sets")
 
 
 def imitate(model: PPO, name: str, action: ActionName, scenarios: Sequence[Scenario], seeds: Sequence[int]) -> float:
@@ -53,15 +45,11 @@ def _episode(
     model: PPO | None, name: str, action: ActionName, scenario: Scenario, seed: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Observations, and what the teacher does on them; ``model`` drives, or the teacher where there is none."""
-    teacher = load_policy(name, scenario)
-    theirs = action_form(teacher.action_mode, scenario.deployment)
+    teacher = agents_module("corrected").Base(name, action, scenario)
     loop = ControlLoop(scenario, action)
     observation, state, start, ended = loop.reset(seed), None, np.array([True]), False
     while not ended:
-        raw, state = teacher.predict(observation, state=state, episode_start=start)
-        advice = loop.advice
-        control = theirs.decode(raw, advice.threshold_tokens, advice.n_prefill)
-        taught = loop.actions.encode(control, advice.threshold_tokens, advice.n_prefill)
+        taught, state = teacher.predict(observation, state, start)
         yield observation, taught
         driven = taught if model is None else model.predict(observation, deterministic=True)[0]
         interval = loop.step(driven)

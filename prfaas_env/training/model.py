@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.vec_env import VecEnv
 
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.observation import layout_hash
 from prfaas_env.environment.sb3 import make_sb3_env
 from prfaas_env.scenario import Scenario
+from prfaas_env.training.corrections import Corrections
 from prfaas_env.training.learners import LEARNERS
 from prfaas_env.training.rewards import RelativeRewards
 from prfaas_env.training.settings import Settings
@@ -42,8 +44,11 @@ def training_environments(settings: Settings, scenarios: Sequence[Scenario], see
         reward=settings.reward,
         staggered=settings.algo != "es",
     )
-    places = np.arange(settings.n_envs) // settings.least_copies
-    return RelativeRewards(copies, settings.gamma, places % len(scenarios))
+    places = np.arange(settings.n_envs) // settings.least_copies % len(scenarios)
+    acted_on: VecEnv = copies
+    if settings.corrects is not None:
+        acted_on = Corrections(copies, settings.corrects, settings.action, scenarios, places)
+    return RelativeRewards(acted_on, settings.gamma, places)
 
 
 def save_actor(model: BaseAlgorithm, folder: Path, card: dict[str, Any]) -> None:

@@ -14,8 +14,10 @@ from typing import Any
 from rich.console import Console
 
 from prfaas_env.config import ConfigError, from_mapping
+from prfaas_env.environment.actions import ActionName
 from prfaas_env.evaluation.results import prepare_folder
 from prfaas_env.evaluation.suites import resolve_suite
+from prfaas_env.policies import agents_module
 from prfaas_env.resources import own_path
 from prfaas_env.scenario import Scenario
 from prfaas_env.seeds import lesson_seeds, training_seed, validation_seeds
@@ -181,8 +183,6 @@ def _interruptible(console: Console) -> Iterator[threading.Event]:
 
 def _scenarios(settings: Settings, console: Console) -> tuple[Scenario, ...]:
     """The scenarios of a run; one episode is drawn from each, so that nothing is found out late."""
-    from prfaas_env.training.imitation import check_teacher
-
     suite = resolve_suite(settings.scenarios, training_seed(settings.seed, 0))
     for line in (*suite.skipped, *suite.remarks):
         console.print(f"note: {line}", highlight=False)
@@ -194,12 +194,21 @@ def _scenarios(settings: Settings, console: Console) -> tuple[Scenario, ...]:
             f"got {settings.n_envs}"
         )
     seeds = validation_seeds(settings.validation_seeds)
-    if settings.teacher is not None:
-        check_teacher(settings.teacher, settings.action, scenarios[0])
+    for key in ("teacher", "corrects"):
+        if (named := getattr(settings, key)) is not None:
+            _check_law(key, named, settings.action, scenarios[0])
     validated = _validated(settings) or scenarios
     if not any(len(scenario.draw(seed).stream) for scenario in validated for seed in seeds):
         raise ConfigError("scenarios: no request arrives in any episode of validation: nothing could be compared")
     return scenarios
+
+
+def _check_law(key: str, named: str, action: ActionName, scenario: Scenario) -> None:
+    """A policy that a run builds on must act by what its form of action sets. Raises :class:`ConfigError`."""
+    try:
+        agents_module("corrected").Base(named, action, scenario)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from None
 
 
 def _validated(settings: Settings) -> tuple[Scenario, ...]:

@@ -58,6 +58,7 @@ class Settings(Record):
     seed: Annotated[int, Range(ge=0, lt=2**32)] = 0
     action: ActionName = "residual"
     reward: str = "ttft"
+    corrects: str | None = None  # a scripted policy that is corrected, instead of the zero action
     observation_groups: tuple[str, ...] = ()  # that the policy sees; empty: all
     # comparison with the zero action, and safety copies
     checkpoint_every: Count = 250_000  # steps; each checkpoint is validated
@@ -93,6 +94,8 @@ class Settings(Record):
     def check(self) -> None:
         if self.reward not in REWARDS:
             raise ConfigError(f"reward: expected one of {', '.join(REWARDS)}, got {self.reward!r}")
+        if self.corrects is not None and self.teacher is not None:
+            raise ConfigError("teacher: expected none beside corrects, which starts at a policy already")
         if not self.scenarios:
             raise ConfigError("scenarios: expected at least one scenario (--scenario)")
         for group in self.observation_groups:

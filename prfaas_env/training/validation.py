@@ -13,6 +13,7 @@ from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.evaluation.statistics import Comparison, compare
 from prfaas_env.scenario import Scenario
 from prfaas_env.seeds import validation_seeds
+from prfaas_env.training.corrections import corrected_policy
 from prfaas_env.training.settings import Settings
 
 __all__ = ["OBJECTIVES", "Stopped", "Validation", "Validator"]
@@ -62,10 +63,11 @@ class Validation(NamedTuple):
 class _Zero:
     """No correction. The absolute form has none to leave out, and is compared with the online closed form."""
 
-    def __init__(self, action: ActionName) -> None:
-        self.action_mode = "residual" if action == "absolute" else action
+    def __init__(self, settings: Settings) -> None:
+        leaves_none = settings.action == "absolute" and settings.corrects is None
+        self.action_mode = "residual" if leaves_none else settings.action
 
-    def predict(self, observation: np.ndarray, **_: Any) -> tuple[np.ndarray, None]:  # noqa: ARG002
+    def predict(self, observation: np.ndarray, *_: Any, **__: Any) -> tuple[np.ndarray, None]:  # noqa: ARG002
         return np.zeros(2, dtype=np.float32), None
 
 
@@ -73,7 +75,10 @@ class _Acting:
     """A model in training, as a policy of the evaluation."""
 
     def __init__(self, model: Any, action: ActionName) -> None:
-        self.predict, self.action_mode = model.predict, action
+        self._model, self.action_mode = model, action
+
+    def predict(self, *observed: Any, **more: Any) -> Any:
+        return self._model.predict(*observed, **more)
 
 
 class Validator:
@@ -90,7 +95,7 @@ class Validator:
     def __call__(self, model: Any) -> Validation:
         """Compare a model (``predict``, deterministic) with the zero action, which is only played the first time."""
         if self._zero is None:
-            self._zero = list(self._play(_Zero(self._settings.action)))
+            self._zero = list(self._play(_Zero(self._settings)))
         own = list(self._play(_Acting(model, self._settings.action)))
         return Validation(
             *(
@@ -103,13 +108,15 @@ class Validator:
         )
 
     def _play(self, policy: Any) -> Iterator[list[Summary]]:
-        """Summaries of every seed, scenario by scenario."""
+        """Summaries of every seed, scenario by scenario; a run that corrects a policy is played on top of that."""
+        base = self._settings.corrects
         for scenario in self._scenarios:
             summaries = []
             for seed in self._seeds:
                 if self._stop():
                     raise Stopped
-                summaries.append(simulate(scenario, policy, seed).summary)
+                acting = policy if base is None else corrected_policy(base, policy, self._settings.action, scenario)
+                summaries.append(simulate(scenario, acting, seed).summary)
             yield summaries
 
 

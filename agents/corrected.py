@@ -1,0 +1,89 @@
+"""A model that corrects a scripted policy instead of the zero action: what it does is that policy's action and a bit.
+
+::
+
+    action = base + SPAN · network, clipped to [−1, 1]
+
+A network that says nothing leaves the base as it is, so that learning starts at the best scripted policy, and its guard
+falls back on it (``guard.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prfaas_env.config import ConfigError
+from prfaas_env.environment.actions import ActionName, action_form
+from prfaas_env.environment.observation import decode
+from prfaas_env.scenario import Scenario
+
+from .base import Policy
+
+__all__ = ["SPAN", "Base", "Corrected", "corrected"]
+
+SPAN = np.array([0.5, 0.7], dtype=np.float32)
+"""Of a full correction, on the action's scale: of price some seconds, or a factor of 2.1 of t; one instance."""
+
+
+class Base:
+    """A scripted policy whose actions are written in another form of the same routing law."""
+
+    def __init__(self, name: str, action: ActionName, scenario: Scenario) -> None:
+        """Raises :class:`ConfigError` on an unknown policy, one that plans, or one of the other routing law."""
+        from prfaas_env.policies import load_policy, plans
+
+        policy = load_policy(name, scenario)
+        if plans(policy) or (policy.action_mode == "price") != (action == "price"):
+            raise ConfigError(f"{name} does not act by what the form {action!r} sets")
+        self._policy, self.action_mode = policy, action
+        self._theirs = action_form(policy.action_mode, scenario.deployment)
+        self._own = action_form(action, scenario.deployment)
+
+    def predict(
+        self, observation: np.ndarray, state: Any = None, episode_start: np.ndarray | None = None, **_: Any
+    ) -> tuple[np.ndarray, Any]:
+        """As any policy's; actions of the form ``action``."""
+        actions, state = self._policy.predict(observation, state=state, episode_start=episode_start)
+        if self._theirs.name == self._own.name:
+            return actions, state
+        batch, raw = np.atleast_2d(observation), np.atleast_2d(actions)
+        written = np.stack([self._written(row, action) for row, action in zip(batch, raw, strict=True)])
+        return (written if np.ndim(observation) == 2 else written[0]), state
+
+    def _written(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
+        observed = decode(observation)
+        advised = observed["advised_threshold"], round(observed["advised_prefill"])
+        return self._own.encode(self._theirs.decode(action, *advised), *advised)
+
+
+def corrected(base: np.ndarray, correction: np.ndarray) -> np.ndarray:
+    """The action, float32 of the shape of both."""
+    return np.clip(base + SPAN * np.clip(correction, -1.0, 1.0), -1.0, 1.0).astype(np.float32)
+
+
+class Corrected:
+    """``network``'s corrections on a base policy."""
+
+    def __init__(self, base: Base, network: Policy) -> None:
+        self.action_mode: ActionName = base.action_mode
+        self._base, self._network = base, network
+
+    def predict(
+        self,
+        observation: np.ndarray,
+        state: Any = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, Any]:
+        """As any policy's; ``state`` is that of the base and that of the network."""
+        first, second = state or (None, None)
+        base, first = self._base.predict(observation, first, episode_start)
+        correction, second = self._network.predict(observation, second, episode_start, deterministic)
+        return corrected(base, correction), (first, second)
+
+    def held_back_steps(self, state: Any) -> int:
+        """In how many steps of one episode the network did not act alone (``guard.py``)."""
+        counted = getattr(self._network, "held_back_steps", None)
+        return counted(state[1]) if counted and state is not None else 0
