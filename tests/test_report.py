@@ -30,7 +30,7 @@ from tests.browser import Browser, carried
 pytest.importorskip("plotly", reason="the report needs plotly (extra 'report')")
 
 from prfaas_env.evaluation.charts import ranking_chart
-from prfaas_env.evaluation.families import family_table
+from prfaas_env.evaluation.families import ratio_table, score_table
 from prfaas_env.evaluation.pareto import frontier, pareto_chart
 from prfaas_env.evaluation.report import to_html
 from prfaas_env.evaluation.slowest import FACTS, slowest_items
@@ -44,7 +44,7 @@ SHORT = load_scenario("paper-stationary-80").with_overrides(name="short", horizo
 
 def cell(policy: str, scenario: str, seed: int, ttft_s: float, steps: int = 360) -> CellResult:
     """A made-up run, of which the first seed is drawn: its queues are noise, and its slowest requests waited."""
-    summary = dict.fromkeys(ROW_KEYS[3:], 1.0) | {"ttft_mean_s": ttft_s, "goodput": 0.5}
+    summary = dict.fromkeys(ROW_KEYS[3:], 1.0) | {"ttft_mean_s": ttft_s, "goodput": 0.5, "rejected": 0}
     drawn = seed == SEEDS[0]
     rng = np.random.default_rng(crc32(f"{policy} on {scenario}".encode()))
     noise = rng.uniform(0.0, 50.0, (steps if drawn else 0, len(SIGNALS)))
@@ -261,7 +261,7 @@ def test_the_frontier_is_what_nothing_beats_in_both() -> None:
 def test_families_are_compared_over_their_scenarios_together() -> None:
     evaluation = made_up({"dual-timescale": dict.fromkeys("abc", 1.0), "quick": {"a": 0.5, "b": 0.5, "c": 3.0}})
     scenarios = [one.with_overrides(family="x" if one.name in "ab" else "y") for one in evaluation.scenarios]
-    found = family_table(standings(evaluation), scenarios)
+    found = ratio_table(standings(evaluation), scenarios)
     assert found.header == ["policy", "x (2)", "y (1)"]
     x, y = found.body[found.policies.index("quick")][1:]
     assert re.fullmatch(r"0\.(4|5)\d\d ▼", x)
@@ -282,6 +282,32 @@ def test_the_ranking_is_drawn_for_the_contenders_and_the_rest_stand_at_its_edge(
     assert rows["static"]["x"] == [board.of("static").overall.ratio]
     assert re.fullmatch(r"1\.2\d \[1\.\d\d, 1\.\d\d\]", rows["static"]["text"][0])
     assert {".9", "1", "1.2"} <= set(chart.figure["layout"]["xaxis"]["ticktext"])
+
+
+def test_families_are_scored_where_hindsight_took_part() -> None:
+    factors = {
+        "dual-timescale": {"a": 1.0, "b": 1.0},
+        "hindsight": {"a": 0.25, "b": 0.25},
+        "half": {"a": 0.5, "b": 1.0},
+    }
+    evaluation = made_up(factors)
+    base = {
+        (row["scenario"], row["seed"]): row["ttft_mean_s"]
+        for row in evaluation.rows
+        if row["policy"] == "dual-timescale"
+    }
+    for one in evaluation.cells:
+        exact = factors[one.row["policy"]][one.row["scenario"]] * base[one.row["scenario"], one.row["seed"]]
+        one.row["ttft_mean_s"] = exact  # type: ignore[index]
+    scenarios = [one.with_overrides(family=f"of-{one.name}") for one in evaluation.scenarios]
+    found = score_table(standings(evaluation), scenarios)
+    assert found is not None
+    assert found.header == ["policy", "all", "of-a", "of-b"]
+    rows = dict(zip(found.policies, found.body, strict=True))
+    assert rows["half"] == ["half", "25", "50", "0"]
+    assert rows["hindsight"] == ["hindsight (bound)", "100", "100", "100"]
+    assert rows["dual-timescale"][1:] == ["0", "0", "0"]
+    assert score_table(standings(made_up(BASE)), scenarios) is None
 
 
 # ---- in a browser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prfaas_env.evaluation.browsing import explorer
 from prfaas_env.evaluation.charts import colours, ranking_chart
-from prfaas_env.evaluation.families import family_table
+from prfaas_env.evaluation.families import ratio_table, score_table
 from prfaas_env.evaluation.leaderboard import TRACE_NOTE, method, tables
 from prfaas_env.evaluation.pareto import pareto_chart
 from prfaas_env.evaluation.results import Evaluation
@@ -15,7 +15,11 @@ from prfaas_env.pages.page import Page
 
 __all__ = ["to_html"]
 
-FAMILIES = (
+SCORES = (
+    "The leaderboard's score: 0 is dual-timescale, 100 the best that hindsight found; the interquartile mean over "
+    "families, and each family by itself. Look for the family in which a policy loses what it wins elsewhere."
+)
+RATIOS = (
     "Mean TTFT ÷ that of {}, the geometric mean over the scenarios of each family (their number in brackets): green is "
     "faster, orange slower; ▼ surely faster and ▲ surely slower, the 95 % interval excludes 1."
 )
@@ -34,10 +38,13 @@ def to_html(evaluation: Evaluation, board: Standings) -> str:
     page.charts([ranking_chart(board, None, colour), pareto_chart(board, None, colour)])
     page.table(ranking.header, ranking.body, ranking.policies)
     if len(board.scenarios) > 1:
-        found = family_table(board, evaluation.scenarios)
         page.heading("By family of scenarios")
-        page.text(FAMILIES.format(board.baseline), quiet=True)
-        page.table(found.header, found.body, found.policies, found.shades)
+        if (scores := score_table(board, evaluation.scenarios)) is not None:
+            page.text(SCORES, quiet=True)
+            page.table(scores.header, scores.body, scores.policies, scores.shades)
+        page.text(RATIOS.format(board.baseline), quiet=True)
+        ratios = ratio_table(board, evaluation.scenarios)
+        page.table(ratios.header, ratios.body, ratios.policies, ratios.shades)
     if (drawn := explorer(evaluation, board)) is not None:
         page.heading("Time lines and the slowest requests")
         page.text(BROWSE, quiet=True)
