@@ -310,6 +310,19 @@ def test_families_are_scored_where_hindsight_took_part() -> None:
     assert score_table(standings(made_up(BASE)), scenarios) is None
 
 
+def test_a_page_of_episodes_in_which_nothing_was_served() -> None:
+    evaluation = made_up(BASE)
+    nothing = dict.fromkeys(ROW_KEYS[3:], float("nan"))
+    cells = [
+        CellResult(row(one.row["policy"], one.row["scenario"], one.row["seed"], nothing), np.empty(0))
+        for one in evaluation.cells
+    ]
+    page = page_of(replace(evaluation, cells=cells))
+    assert "No policy can be ranked" in page
+    assert 'data-panel="' not in page
+    assert [chart["data"] for chart in carried(page, "charts")] == 8 * [[]]
+
+
 # ---- in a browser
 
 FOCUSED = """(({ tagName, id, textContent, labels, dataset, ariaLabel }) =>
