@@ -12,9 +12,11 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from prfaas_env.config import ConfigError
@@ -191,6 +193,18 @@ def test_what_has_changed_is_run_again(
     short.write_text(SHORT)
     mine.write_text(SLOW.format(step_s=0))
     assert Counted(counted.out, short, monkeypatch)(policies, 1) == set()  # all as at first, and still there
+
+
+def test_what_is_kept_of_a_cell_comes_back_as_it_was(short: Path, tmp_path: Path) -> None:
+    (drawn,) = plan_cells(["static"], [load_scenario(short)], [0], "reference")
+    kept, cells = run_cell(drawn), journal.Journal(tmp_path / "cells", {"static": "0"})
+    cells.add(drawn, kept)
+    found = cells.find(drawn)
+    assert found is not None
+    assert len(found.slowest) > 0
+    for one in fields(kept):
+        before, after = getattr(kept, one.name), getattr(found, one.name)
+        assert (before.tobytes() == after.tobytes()) if isinstance(before, np.ndarray) else before == after
 
 
 def test_a_damaged_file_is_run_again(counted: Counted) -> None:

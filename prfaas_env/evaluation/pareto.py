@@ -54,7 +54,8 @@ def pareto_chart(board: Standings, scenario: str | None, colour: Mapping[str, st
     named = _named(sorted(points, key=lambda one: (one not in best, one.ttft)), x, y)
     traces = [_frontier_line(front)] if len(front) > 1 else []
     traces += [_marker(one, colour, named.get(one.policy)) for one in points]
-    names = " and ".join(one.policy for one in sorted(best, key=lambda one: one.cost))
+    *others, last = (one.policy for one in sorted(best, key=lambda one: one.cost)) if best else ("any other",)
+    names = f"{', '.join(others)} and {last}" if others else last
     words = (
         f"Left is cheaper, lower is faster; no contender beats {names} in both."
         if len(best) < 4
