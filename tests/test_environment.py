@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import pickle
+import re
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,12 +16,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from rich.console import Console
 
 from prfaas_env.config import ConfigError
 from prfaas_env.deployment import Deployment, load_deployment
 from prfaas_env.environment.actions import ACTION_FORMS, action_form
 from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.env import PrfaaSEnv
+from prfaas_env.environment.live import LiveDashboard
 from prfaas_env.environment.page import environment_page
 from prfaas_env.environment.registration import ENVIRONMENT_ID
 from prfaas_env.environment.reward import PATIENCE_S, REWARDS, TERMS
@@ -71,6 +76,19 @@ def test_gymnasium_finds_nothing_to_warn_about(strict: None, action: str, reward
     check_env(gymnasium.make(ENVIRONMENT_ID, **SHORT, action=action, reward=reward).unwrapped)
 
 
+@pytest.mark.parametrize("render_mode", PrfaaSEnv.metadata["render_modes"])
+def test_gymnasium_has_nothing_against_a_render_mode(strict: None, render_mode: str) -> None:
+    """Its checker, and the wrappers of ``make``, which look at what every call of an episode gives."""
+    from gymnasium.utils.env_checker import check_env
+
+    check_env(gymnasium.make(ENVIRONMENT_ID, **SHORT, render_mode=render_mode).unwrapped)
+    env = gymnasium.make(ENVIRONMENT_ID, **SHORT, render_mode=render_mode)
+    env.reset(seed=0)
+    env.step(np.zeros(2, dtype=np.float32))
+    env.render()
+    env.close()
+
+
 @pytest.mark.parametrize("action", ACTION_FORMS)
 def test_stable_baselines3_finds_nothing_to_warn_about(action: str) -> None:
     checker = pytest.importorskip("stable_baselines3.common.env_checker", reason="needs the extra 'train'")
@@ -107,7 +125,7 @@ def test_a_step_before_the_first_reset_is_refused() -> None:
         ({"action": "residuals"}, "did you mean 'residual'"),
         ({"reward": "good"}, "did you mean 'goodput'"),
         ({"engine": "referense"}, "did you mean 'reference'"),
-        ({"render_mode": "human"}, "unknown render_mode"),
+        ({"render_mode": "rgb"}, "did you mean 'rgb_array'"),
         ({"window_s": 0.0}, "window_s: expected a number of seconds > 0"),
         ({"window_s": 1e300}, "window_s: expected a number of seconds > 0"),
         ({"window_s": "long"}, "window_s: expected a number of seconds > 0"),
@@ -358,6 +376,54 @@ def test_the_picture_is_the_panel_and_keeps_its_size() -> None:
     assert before.shape == after.shape == (*after.shape[:2], 3)
     assert after.dtype == np.uint8
     assert (after > 128).sum() > (before > 128).sum() > 0
+
+
+def dashboard(terminal: bool, fps: float = 1000.0) -> tuple[PrfaaSEnv, io.StringIO]:
+    """An environment that shows itself on a console of its own, and what that console was sent."""
+    env, sent = make(render_mode="human"), io.StringIO()
+    env._dashboard = LiveDashboard(fps, Console(file=sent, force_terminal=terminal, width=100))
+    return env, sent
+
+
+def test_a_terminal_shows_every_step_without_a_call_of_render() -> None:
+    env, sent = dashboard(terminal=True)
+    episode(env, 0)
+    assert env.render() is None  # type: ignore[func-returns-value]  # Gymnasium: nothing, under human
+    env.close()
+    shown = re.findall(r"([\d,]+) / 120 s", sent.getvalue())
+    assert list(dict.fromkeys(shown)) == [str(10 * step) for step in range(13)]
+    for part in ("N_p", "remote", "decode", "TTFT, s", "█"):
+        assert part in sent.getvalue()
+    hide, give_back = "\x1b[?25l", "\x1b[?25h"  # of the cursor
+    assert sent.getvalue().index(hide) < sent.getvalue().rindex(give_back)
+
+
+def test_a_terminal_keeps_to_the_pictures_a_second() -> None:
+    env, _ = dashboard(terminal=True, fps=50.0)
+    env.reset(seed=0)
+    begin_s = time.monotonic()
+    for _ in range(5):
+        env.step(np.zeros(2))
+    assert time.monotonic() - begin_s >= 5 / 50.0 - 0.001
+    env.close()
+
+
+def test_without_a_terminal_each_step_is_a_plain_line() -> None:
+    env, sent = dashboard(terminal=False, fps=0.001)  # and nothing waits
+    episode(env, 0)
+    lines = sent.getvalue().splitlines()
+    assert len(lines) == 13
+    assert lines[0] == "paper-stationary-80 on prfaas-pd  0 / 120 s"
+    assert all("\x1b" not in line for line in lines)
+    assert f"N_p {env.loop.timeline[-1, SIGNAL['prefill_nodes']]:.0f}" in lines[-1]
+
+
+def test_an_environment_that_shows_itself_can_be_copied() -> None:
+    env, _ = dashboard(terminal=True)
+    env.reset(seed=0)
+    copy = pickle.loads(pickle.dumps(env))
+    env.close()
+    assert copy.render_mode == "human"
 
 
 def test_cache_rule_copies_prefixes_only_where_bandwidth_is_to_spare() -> None:

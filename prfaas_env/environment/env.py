@@ -15,8 +15,10 @@ import numpy as np
 from prfaas_env.config import ConfigError, nearest
 from prfaas_env.environment.actions import action_space, action_table
 from prfaas_env.environment.core import DEFAULT_ENGINE, DEFAULT_WINDOW_S, ControlLoop, Interval
+from prfaas_env.environment.live import LiveDashboard
 from prfaas_env.environment.observation import observation_space, observation_table
-from prfaas_env.environment.render import panel, picture
+from prfaas_env.environment.picture import picture
+from prfaas_env.environment.render import panel
 from prfaas_env.environment.reward import TERMS, reward_table
 from prfaas_env.scenario import Scenario, load_scenario
 from prfaas_env.simulator.signals import SIGNAL
@@ -98,7 +100,8 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     - `window_s`: window of the online closed form and of the slow rates, seconds.
     - `cache_rule`: `scarce` (each cluster's prefix cache counts alone), `abundant` (the longer prefix counts, and is
       copied where it is missing) or `auto`: abundant while less than half of the link is used.
-    - `render_mode`: `ansi` (a panel of text) or `rgb_array` (the same panel as a picture; needs Pillow).
+    - `render_mode`: `human` (a dashboard in the terminal at `render_fps`, or a line a step where there is none), `ansi`
+      (a panel of text) or `rgb_array` (a picture, 540 × 960; needs Pillow).
 
     Raises `ConfigError`, one line, on anything it cannot use.
 
@@ -107,7 +110,10 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     * v0: initial version
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 10}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "render_modes": ["human", "ansi", "rgb_array"],
+        "render_fps": 10,
+    }
 
     def __init__(
         self,
@@ -126,6 +132,7 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
                 f"unknown render_mode {render_mode!r}{nearest(render_mode, self.metadata['render_modes'])}"
             )
         self.render_mode = render_mode
+        self._dashboard = LiveDashboard(self.metadata["render_fps"])
         base = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
         self.scenario = replace(
             base,
@@ -159,7 +166,9 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         if scenario is not self.loop.scenario:
             self.loop = ControlLoop(scenario, *self._loop_arguments)
         self._ttft_mean_s = 0.0
-        return self.loop.reset(self.np_random), {}
+        observation = self.loop.reset(self.np_random)
+        self._show()
+        return observation, {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Run one control interval under ``action``, shape (2,); see the class for what comes back.
@@ -167,6 +176,7 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         Raises ``ValueError`` if the action is not two finite numbers, ``RuntimeError`` after the end of an episode.
         """
         interval = self.loop.step(action)
+        self._show()
         return interval.observation, interval.reward, False, interval.ended, self._info(interval)
 
     def _info(self, interval: Interval) -> dict[str, float]:
@@ -187,13 +197,26 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """Drain the system after the last step and return the request log: one row a request (``REQUEST_DTYPE``)."""
         return self.loop.finish()
 
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            self._dashboard.show(self.loop)
+
     def render(self) -> str | np.ndarray | None:
-        """The present state as text (``ansi``) or as a picture, uint8 (height, width, 3) (``rgb_array``)."""
+        """The present state as text (``ansi``) or as a picture, uint8 (height, width, 3) (``rgb_array``).
+
+        Under ``human`` nothing: ``reset`` and ``step`` have drawn it. Raises ``RuntimeError`` before the first reset.
+        """
         if self.render_mode is None:
-            gymnasium.logger.warn("render: no render_mode was given to make; use 'ansi' or 'rgb_array'")
+            modes = ", ".join(map(repr, self.metadata["render_modes"]))
+            gymnasium.logger.warn(f"render: no render_mode was given to make; use one of {modes}")
             return None
-        text = panel(self.loop)
-        return text if self.render_mode == "ansi" else picture(text)
+        if self.render_mode == "human":
+            return None
+        return panel(self.loop) if self.render_mode == "ansi" else picture(self.loop)
+
+    def close(self) -> None:
+        """Give the terminal back, if ``human`` has taken it."""
+        self._dashboard.close()
 
 
 _TABLES = {"action_table": action_table(), "observation_table": observation_table(), "reward_table": reward_table()}
