@@ -110,8 +110,8 @@ class Browser:
             assert time.monotonic() < end, f"not in {seconds} s: {condition}; {self.complaints}"
             time.sleep(0.05)
 
-    def open(self, page: Path) -> None:
-        self.call("Page.navigate", url=page.absolute().as_uri())
+    def open(self, page: Path, fragment: str = "") -> None:
+        self.call("Page.navigate", url=page.absolute().as_uri() + fragment)
         self.wait(f"document.readyState === 'complete' && location.pathname === {json.dumps(str(page.absolute()))}")
 
     def press(self, key: str, code: int, text: str = "") -> None:
@@ -123,7 +123,8 @@ class Browser:
     def choose(self, select: str, value: str) -> None:
         """A choice in a drop-down, as a reader makes it."""
         found = f"document.querySelector({json.dumps(select)})"
-        self.evaluate(f"{found}.value = {json.dumps(value)}; {found}.dispatchEvent(new Event('change')); true")
+        event = "new Event('change', { bubbles: true })"
+        self.evaluate(f"{found}.value = {json.dumps(value)}; {found}.dispatchEvent({event}); true")
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

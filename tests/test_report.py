@@ -425,8 +425,25 @@ def test_the_browser_of_episodes_shows_any_two_policies(opened: Browser) -> None
     assert len(seen(opened, "#items tbody tr")) == 2 * 20
     opened.choose("#layout", "side by side")
     assert [axis for *_, axis in lines_of(opened, arrivals)] == ["x", "x2"]
-    opened.choose("#episode", "1")
-    assert opened.evaluate("chosen().episode.name") == "b, seed 0"
+    opened.choose("#episode", "b, seed 0")
+    assert opened.evaluate("chosen().episode.tags.scenario") == "b"
+    opened.choose("[data-filter=scenario]", "a")
+    assert opened.evaluate("chosen().episode.name") == "a, seed 0"
+
+
+def test_the_address_is_a_link_to_what_was_chosen(opened: Browser, report: Path) -> None:
+    opened.choose("[data-filter=scenario]", "b")
+    opened.choose("#second", "hindsight")
+    opened.evaluate(
+        "[...document.querySelectorAll('.legend button')].find(one => one.textContent === 'static').click()"
+    )
+    address = opened.evaluate("location.hash")
+    opened.call("Page.navigate", url="about:blank")
+    opened.open(report, address)
+    opened.wait("explorer && document.querySelector('.chart[data-drawn]')")
+    assert seen(opened, "#status") == ["Showing 1 of 2 scenarios and 3 of 4 policies."]
+    assert opened.evaluate("[chosen().episode.name, ...chosen().pair]") == ["b, seed 0", "learned", "hindsight"]
+    assert opened.evaluate("document.querySelectorAll('.legend [aria-pressed=false]').length") == 1
 
 
 def test_the_theme_follows_the_system_and_the_button(opened: Browser) -> None:

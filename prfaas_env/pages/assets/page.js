@@ -76,19 +76,35 @@ function redraw(nodes = document.querySelectorAll(".chart")) {
   }
 }
 
+// ---- what the reader chose, in the address: a link to this view
+
+const said = new URLSearchParams(location.hash.slice(1));
+
+function remember() {
+  const choices = [...document.querySelectorAll("select")].map(one => [one.id || one.dataset.filter, one.value]);
+  if (hidden.size) choices.push(["hidden", [...hidden].join()]);
+  history.replaceState(null, "", `#${new URLSearchParams(choices.filter(([, value]) => value))}`);
+}
+
+function recall(select) {
+  const value = said.get(select.id || select.dataset.filter);
+  if ([...select.options].some(option => option.value === value)) select.value = value;
+}
+
 // ---- legend and filters
 
 function legend() {
   const group = document.querySelector(".legend");
-  const button = (text, press) => {
+  const button = (text, pressed) => {
     const made = document.createElement("button");
     made.type = "button";
     made.textContent = text;
-    made.addEventListener("click", press);
+    made.addEventListener("click", pressed);
     group.append(made);
     return made;
   };
-  const change = () => { buttons.forEach(one => one.setAttribute("aria-pressed", String(!hidden.has(one.textContent)))); show(); };
+  const press = () => buttons.forEach(one => one.setAttribute("aria-pressed", String(!hidden.has(one.textContent))));
+  const change = () => { press(); show(); remember(); };
   if (series.length > 2) {
     button("All", () => { hidden.clear(); change(); });
     button("None", () => { series.forEach(one => hidden.add(one.name)); change(); });
@@ -96,9 +112,11 @@ function legend() {
   const buttons = series.map(({ name }) => {
     const made = button(name, () => { hidden.delete(name) || hidden.add(name); change(); });
     made.style.setProperty("--series", colour[name]);
-    made.setAttribute("aria-pressed", "true");
     return made;
   });
+  const before = (said.get("hidden") || "").split(",");
+  for (const { name } of series) if (before.includes(name)) hidden.add(name);
+  press();
 }
 
 const filters = [...document.querySelectorAll("select[data-filter]")];
@@ -119,37 +137,43 @@ function show() {
   for (const section of sections) section.hidden = !fits(section.dataset);
   for (const row of document.querySelectorAll("tr[data-series]")) row.hidden = hidden.has(row.dataset.series);
   const tagged = sections.filter(section => section.dataset.scenario);
-  const said = [`${series.length - hidden.size} of ${series.length} ${element("status").dataset.series}`];
-  if (tagged.length) said.unshift(`${tagged.filter(section => !section.hidden).length} of ${tagged.length} scenarios`);
-  element("status").textContent = `Showing ${said.join(" and ")}.`;
-  if (explorer) offerEpisodes();
+  const counts = [`${series.length - hidden.size} of ${series.length} ${element("status").dataset.series}`];
+  if (tagged.length) counts.unshift(`${tagged.filter(section => !section.hidden).length} of ${tagged.length} scenarios`);
+  element("status").textContent = `Showing ${counts.join(" and ")}.`;
+  if (explorer) {
+    offerEpisodes();
+    items();
+  }
   redraw();
 }
 
 // ---- the browser of episodes
 
-const chosen = () => ({ episode: explorer.episodes[element("episode").value], layout: element("layout").value,
+const chosen = () => ({ episode: explorer.episodes.find(one => one.name === element("episode").value), layout: element("layout").value,
   pair: [element("first").value, element("second").value] });
 
 function fill(id, options, value) {
-  element(id).replaceChildren(...options.map(([key, text]) => new Option(text, key, false, String(key) === String(value))));
+  element(id).replaceChildren(...options.map(text => new Option(text, text, false, text === value)));
 }
 
 function offerEpisodes() {
-  const before = element("episode").value, fitting = [...explorer.episodes.keys()].filter(i => fits(explorer.episodes[i].tags));
-  fill("episode", fitting.map(i => [i, explorer.episodes[i].name]), fitting.includes(Number(before)) ? before : fitting[0]);
+  const before = element("episode").value, fitting = explorer.episodes.filter(one => fits(one.tags)).map(one => one.name);
+  fill("episode", fitting, fitting.includes(before) ? before : fitting[0]);
 }
 
 async function browse() {
   explorer = JSON.parse(await unpack("explorer"));
   if (!explorer) return;
   offerEpisodes();
-  const policies = series.map(one => [one.name, one.name]);
+  const policies = series.map(one => one.name);
   fill("first", policies, explorer.first);
   fill("second", policies, explorer.second);
-  fill("layout", ["overlaid", "side by side", "all that are shown"].map(text => [text, text]), "overlaid");
+  fill("layout", ["overlaid", "side by side", "all that are shown"], "overlaid");
   const change = () => { items(); redraw(document.querySelectorAll(".chart[data-panel], .chart[data-bars]")); };
-  for (const id of ["episode", "first", "second", "layout"]) element(id).addEventListener("change", change);
+  for (const id of ["episode", "first", "second", "layout"]) {
+    recall(element(id));
+    element(id).addEventListener("change", change);
+  }
   narrow.addEventListener("change", change);
   change();
 }
@@ -241,7 +265,11 @@ document.body.append(probe);
 if (narrow.matches) document.querySelectorAll("details").forEach(one => { one.open = false; });
 load().then(() => {
   legend();
-  for (const one of filters) one.addEventListener("change", filter);
+  for (const one of filters) {
+    recall(one);
+    one.addEventListener("change", filter);
+  }
+  document.addEventListener("change", remember);
   themes();
   filter();
   addEventListener("beforeprint", () => document.querySelectorAll(".chart").forEach(draw));
