@@ -29,9 +29,9 @@ from tests.browser import Browser, carried
 
 pytest.importorskip("plotly", reason="the report needs plotly (extra 'report')")
 
-from prfaas_env.evaluation.charts import ranking_chart
 from prfaas_env.evaluation.families import ratio_table, score_table
 from prfaas_env.evaluation.pareto import frontier, pareto_chart
+from prfaas_env.evaluation.ranking import ranking_chart
 from prfaas_env.evaluation.report import to_html
 from prfaas_env.evaluation.slowest import FACTS, slowest_items
 from prfaas_env.evaluation.tails import ttft_chart

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from prfaas_env.evaluation.browsing import explorer
-from prfaas_env.evaluation.charts import colours, ranking_chart
 from prfaas_env.evaluation.families import ratio_table, score_table
 from prfaas_env.evaluation.leaderboard import TRACE_NOTE, method, tables
 from prfaas_env.evaluation.pareto import pareto_chart
+from prfaas_env.evaluation.ranking import colours, ranking_chart
 from prfaas_env.evaluation.results import Evaluation
 from prfaas_env.evaluation.standings import Standings
 from prfaas_env.evaluation.tails import ttft_chart
