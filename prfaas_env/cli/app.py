@@ -13,6 +13,7 @@ __all__ = ["main"]
 
 # Command → (module, its line in --help). Each module defines ``command``.
 COMMANDS = {
+    "evaluate": ("prfaas_env.cli.evaluating", "Policies on the same requests, in pairs: tables, a report, videos."),
     "export": ("prfaas_env.cli.exporting", "A trained model as ONNX or npz: acts without Stable-Baselines3."),
     "fetch": ("prfaas_env.cli.fetching", "Download a public trace at a pinned revision, checked."),
     "describe": ("prfaas_env.cli.describing", "Statistics and pictures of a scenario or a trace file."),
@@ -21,6 +22,7 @@ COMMANDS = {
     "plan": ("prfaas_env.cli.planning", "Which t and split, what limits them, TTFT under load, cost, advice."),
     "record": ("prfaas_env.cli.recording", "One run, instance by instance, for Perfetto or chrome://tracing."),
     "verify": ("prfaas_env.cli.verifying", "Play an entry for the leaderboard again, and check every figure."),
+    "train": ("prfaas_env.cli.training", "A policy by reinforcement learning, starting at a scheduler."),
     "tune": ("prfaas_env.cli.tuning", "Search a policy's parameters on the training split, with a fixed budget."),
 }
 

@@ -15,13 +15,22 @@ if TYPE_CHECKING:
 
     from prfaas_env.environment.core import ControlLoop
 
-__all__ = ["SIZE", "picture"]
+__all__ = ["PALETTE", "SIZE", "picture"]
 
 SIZE = (960, 540)
 """Width and height in pixels."""
 _GROUND, _GRID, _DIM, _LIGHT = (24, 26, 31), (52, 56, 65), (139, 148, 160), (228, 231, 235)
 _CALM, _BUSY, _FULL = (86, 180, 140), (230, 180, 80), (226, 104, 92)
 _LINE = (110, 170, 240)
+_SHADES = 8
+PALETTE = np.rint(
+    [
+        np.array(_GROUND) + shade / _SHADES * (np.array(colour) - _GROUND)
+        for colour in (_GRID, _DIM, _LIGHT, _CALM, _BUSY, _FULL, _LINE)
+        for shade in range(_SHADES + 1)
+    ]
+).astype(np.uint8)
+"""Colours that do for every picture, the edges of letters included: uint8 (colours, 3)."""
 _LEFT, _MIDDLE, _TOP = 24, 500, 72
 
 
