@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .base import Policy
 
-__all__ = ["load_policy", "names", "policy_class", "tuning_study"]
+__all__ = ["load_policy", "names", "policy_class", "pretrained", "tuning_study"]
 
 _SCRIPTED = {
     "static": ("static", "Static"),
@@ -34,12 +34,20 @@ _SCRIPTED = {
     "hindsight": ("hindsight", "Hindsight"),
 }
 _TUNED = Path(__file__).resolve().parent / "tuned"
-_LEARNED = Path(__file__).resolve().parent / "pretrained" / "residual" / "model.npz"
+_PRETRAINED = Path(__file__).resolve().parent / "pretrained"
+_LEARNED = "learned"
 
 
 def names() -> list[str]:
     """The names that :func:`load_policy` knows, the simplest policy first."""
-    return [*_SCRIPTED, "learned"]
+    return list(dict.fromkeys([*_SCRIPTED, _LEARNED, *pretrained()]))
+
+
+def pretrained() -> dict[str, Path]:
+    """The shipped models by the names of their policies: ``learned`` is that of the form ``residual``, and
+    ``learned-<form>`` any other, of whose form there is a folder with a ``model.npz``."""
+    found = {path.parent.name: path for path in sorted(_PRETRAINED.glob("*/model.npz"))}
+    return {_LEARNED if form == "residual" else f"{_LEARNED}-{form}": path for form, path in found.items()}
 
 
 def policy_class(name: str) -> type[Any]:
@@ -87,7 +95,7 @@ def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = T
         values = {**(study.in_use if study else {}), **parameters}
         return policy(scenario, from_mapping(policy.Parameters, values, f"policy {name}: "))
     is_path = name.endswith((*SUFFIXES, ".py")) or "/" in name
-    if not is_path and name != "learned":
+    if not is_path and name not in names():
         raise ConfigError(f"unknown policy {name!r}{nearest(name, names())}")
     if parameters:
         what = "a policy of one's own" if name.endswith(".py") else "a trained model"
@@ -96,8 +104,9 @@ def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = T
         from .own import own_policy
 
         return own_policy(Path(name).expanduser(), scenario)
-    if name == "learned" and not _LEARNED.is_file():
+    path = Path(name).expanduser() if is_path else pretrained().get(name)
+    if path is None:
         raise ConfigError(
-            "policy learned: no trained model is shipped with this version; name one by path/to/model.zip"
+            f"policy {name}: no trained model is shipped with this version; name one by path/to/model.zip"
         )
-    return model_policy(Path(name).expanduser() if is_path else _LEARNED, scenario)
+    return model_policy(path, scenario)

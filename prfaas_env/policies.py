@@ -23,6 +23,7 @@ __all__ = [
     "policy_class",
     "policy_line",
     "policy_names",
+    "pretrained",
     "tuning_study",
 ]
 
@@ -64,6 +65,12 @@ def tuning_study(name: str) -> Study | None:
     return study
 
 
+def pretrained() -> dict[str, Path]:
+    """The shipped models (``.npz``) by the names of their policies, ``learned`` and ``learned-<form>``."""
+    found: dict[str, Path] = _agents().pretrained()
+    return found
+
+
 def policies_folder() -> Path:
     """The folder that the shipped policies are in."""
     return Path(_agents().__file__ or "").resolve().parent
@@ -71,8 +78,11 @@ def policies_folder() -> Path:
 
 def policy_line(name: str) -> str:
     """What a policy does, in one line: how the docstring of its module begins."""
-    if name == "learned":
-        return "the shipped model: corrections to a scheduler, learned by reinforcement"
+    if name == "learned" or name in pretrained():
+        form = name.partition("-")[2]
+        return (
+            f"the shipped model{form and f' of the form {form}'}: corrections to a scheduler, learned by reinforcement"
+        )
     opening = (import_module(_agents().policy_class(name).__module__).__doc__ or "").partition("\n\n")[0]
     return " ".join(opening.split()).partition(": ")[2].replace("``", "").rstrip(".")
 

@@ -13,11 +13,15 @@ import pytest
 
 import agents
 from agents.base import ScriptedPolicy
+from agents.card import ModelCard
 from agents.dual_timescale import DualTimescale, DualTimescaleParameters
+from agents.portable import Layer, Network
 from prfaas_env.config import ConfigError
 from prfaas_env.deployment import load_deployment
 from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.observation import COMPONENTS, HISTOGRAM_FACTS, coarse_shares, decode, encode, layout_hash
+from prfaas_env.evaluation.fingerprint import policy_hash
+from prfaas_env.evaluation.verdict import is_learned
 from prfaas_env.policies import load_policy, policy_line, policy_names
 from prfaas_env.resources import names as shipped
 from prfaas_env.scenario import Scenario, load_scenario
@@ -27,7 +31,9 @@ from prfaas_env.theory.online import bin_shares
 from prfaas_env.theory.plan import plan
 
 SCRIPTED = [
-    name for name in policy_names() if name != "learned" and issubclass(agents.policy_class(name), ScriptedPolicy)
+    name
+    for name in policy_names()
+    if name in agents._SCRIPTED and issubclass(agents.policy_class(name), ScriptedPolicy)
 ]
 TUNABLE = [name for name in SCRIPTED if agents.policy_class(name).tunable]
 
@@ -431,9 +437,33 @@ def test_bad_names_and_parameters_are_refused_in_one_line(
 def test_learned_says_so_while_no_model_is_shipped(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "_LEARNED", tmp_path / "learned.zip")
+    monkeypatch.setattr(agents, "_PRETRAINED", tmp_path / "none")
+    assert agents.names() == [*agents._SCRIPTED, "learned"]
     with pytest.raises(ConfigError, match="policy learned: no trained model is shipped"):
         load_policy("learned", scenario)
+
+
+def test_every_form_with_a_model_is_a_policy(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One folder a form; a folder without a model is none."""
+    (tmp_path / "absolute").mkdir()
+    for form in ("price", "residual"):
+        (tmp_path / form).mkdir()
+        card = ModelCard("PPO", form, layout_hash())  # type: ignore[arg-type]
+        layer = Layer(np.zeros((2, len(COMPONENTS)), np.float32), np.zeros(2, np.float32), "Clip")
+        Network((layer,)).save(tmp_path / form / "model.npz", card)
+    monkeypatch.setattr(agents, "_PRETRAINED", tmp_path)
+    assert policy_names() == [*agents._SCRIPTED, "learned", "learned-price"]
+    assert {name: load_policy(name, scenario).action_mode for name in agents.pretrained()} == {
+        "learned": "residual",
+        "learned-price": "price",
+    }
+    assert "of the form price" in policy_line("learned-price") != policy_line("learned")
+    assert is_learned("learned-price") and not is_learned("learned-absolute")
+    assert policy_hash("learned-price", scenario) != policy_hash("learned", scenario) != policy_hash("static", scenario)
+    with pytest.raises(ConfigError, match="unknown policy 'learned-prices'; did you mean 'learned-price'"):
+        load_policy("learned-prices", scenario)
 
 
 def test_a_foreign_agents_package_is_not_taken_for_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

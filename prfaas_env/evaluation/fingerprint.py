@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from prfaas_env.evaluation.provenance import libraries
-from prfaas_env.policies import load_policy, policies_folder, policy_names
+from prfaas_env.policies import load_policy, policies_folder, policy_names, pretrained
 from prfaas_env.resources import own_path
 from prfaas_env.scenario import Scenario
 
@@ -49,8 +49,8 @@ def policy_hash(policy: str, scenario: Scenario) -> str:
     bears, as loading it does.
     """
     if policy in policy_names():
-        pretrained = policies_folder() / _PRETRAINED
-        return _hash(sorted(path for path in pretrained.rglob("*") if path.is_file()) if policy == "learned" else ())
+        model = pretrained().get(policy)
+        return _hash(sorted(path for path in model.parent.iterdir() if path.is_file()) if model else ())
     path = own_path(policy)
     if not path.is_file():
         load_policy(policy, scenario)  # says what is wrong with the name

@@ -9,6 +9,7 @@ from prfaas_env.evaluation.standings import BASELINE, Standing, Standings
 from prfaas_env.evaluation.statistics import Comparison
 from prfaas_env.evaluation.words import FEW_SEEDS, ratio_text, share
 from prfaas_env.pages.figures import number
+from prfaas_env.policies import pretrained
 
 __all__ = ["verdict"]
 
@@ -34,8 +35,8 @@ def verdict(board: Standings) -> list[str]:
 
 
 def is_learned(policy: str) -> bool:
-    """The shipped model, or one of the user's own by its path."""
-    return policy == "learned" or policy.endswith((".zip", ".npz", ".onnx"))
+    """A shipped model, or one of the user's own by its path."""
+    return policy == "learned" or policy in pretrained() or policy.endswith((".zip", ".npz", ".onnx"))
 
 
 def _leader(board: Standings, contenders: Sequence[Standing]) -> str:

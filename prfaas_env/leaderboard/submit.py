@@ -90,7 +90,7 @@ def _episode(run: str, cell: CellResult) -> Episode:
 
 
 def _tuned_on(policy: str) -> str:
-    if policy == "learned":
+    if is_learned(policy):
         return "training split, training seeds"
     study = tuning_study(policy)
     return "nothing" if study is None else f"training split, training seeds: {study.budget}"
