@@ -105,7 +105,7 @@ def plans(policy: Any) -> bool:
 
 
 def check_policy(policy: Any, name: str) -> Any:
-    """``policy`` itself if it can act or plans. Raises :class:`ConfigError` if it lacks ``predict`` or ``action_mode``."""
+    """``policy`` itself if it acts or plans. Raises :class:`ConfigError` without ``predict`` or an action form."""
     from prfaas_env.environment.actions import ACTION_FORMS
 
     if plans(policy):

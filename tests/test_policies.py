@@ -460,7 +460,8 @@ def test_every_form_with_a_model_is_a_policy(
         "learned-price": "price",
     }
     assert "of the form price" in policy_line("learned-price") != policy_line("learned")
-    assert is_learned("learned-price") and not is_learned("learned-absolute")
+    assert is_learned("learned-price")
+    assert not is_learned("learned-absolute")
     assert policy_hash("learned-price", scenario) != policy_hash("learned", scenario) != policy_hash("static", scenario)
     with pytest.raises(ConfigError, match="unknown policy 'learned-prices'; did you mean 'learned-price'"):
         load_policy("learned-prices", scenario)
