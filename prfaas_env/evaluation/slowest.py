@@ -13,7 +13,7 @@ from prfaas_env.simulator.stages import STAGES, ttft_parts_s
 
 __all__ = ["slowest_bars", "slowest_items"]
 
-COLOURS = ("#d6455a", "#2f7fd1", "#2c9d5c", "#c79a12", "#8f63c9", "#8a919c")
+COLOURS = ("#d6455a", "#2f7fd1", "#2c9d5c", "#b8860b", "#8f63c9", "#868d98")
 FACTS = ("arrived, min", "prompt, tokens", "of it cached", "prefilled at", "decoded at", "TTFT, s")
 
 

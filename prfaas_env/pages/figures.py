@@ -16,12 +16,12 @@ from prfaas_env.pages.packing import rounded
 
 __all__ = ["NEUTRAL", "PALETTE", "Chart", "aligned", "figure", "line", "log_axis", "log_ticks", "number", "reference"]
 
-# Mid tones that stand out from white and from near-black alike.
+# Mid tones that stand out from white and from near-black alike, by a contrast of 3 to 1 at least (WCAG 1.4.11).
 PALETTE = (
-    *("#2f7fd1", "#e0731d", "#2c9d5c", "#d6455a", "#8f63c9", "#12a0ad"),
-    *("#c9559f", "#a5762f", "#6d8b1f", "#5b6ee0", "#c79a12", "#b0553a"),
+    *("#2f7fd1", "#dc6d14", "#2c9d5c", "#d6455a", "#8f63c9", "#0f9aa6"),
+    *("#c9559f", "#a5762f", "#6d8b1f", "#5b6ee0", "#b8860b", "#b0553a"),
 )
-NEUTRAL = "#8a919c"
+NEUTRAL = "#868d98"
 
 
 @dataclass(frozen=True)
