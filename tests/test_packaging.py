@@ -129,10 +129,17 @@ def test_sdist_holds_every_tracked_file(built: Path) -> None:
     assert tracked(".") <= inside
 
 
-def test_wheel_works_away_from_the_checkout(built: Path, tmp_path: Path) -> None:
-    """Unpacked in front of everything else, the package finds its own profiles, deployments and policies."""
+@pytest.fixture(scope="module")
+def unpacked(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel's content, to be put in front of everything else."""
+    folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
-        wheel.extractall(tmp_path / "site")
+        wheel.extractall(folder)
+    return folder
+
+
+def test_wheel_works_away_from_the_checkout(unpacked: Path, tmp_path: Path) -> None:
+    """The package finds its own profiles, deployments and policies."""
     code = """if True:
         import prfaas_env
         from prfaas_env.resources import names
@@ -141,16 +148,55 @@ def test_wheel_works_away_from_the_checkout(built: Path, tmp_path: Path) -> None
             prfaas_env.load_profile(name)
         print(prfaas_env.load_deployment("prfaas-pd").name)
     """
-    home, deployment = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(tmp_path / "site")).split()
-    assert Path(home).is_relative_to(tmp_path)
+    home, deployment = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(unpacked)).split()
+    assert Path(home).is_relative_to(unpacked)
     assert deployment == "prfaas-pd"
+
+
+SHORT = "{name: short, extends: paper-stationary-80, horizon_s: 300, control_step_s: 30}"
+EVALUATE = (
+    "evaluate --policies dual-timescale,load-aware,learned --scenarios short.yaml --seeds 1 --workers 1 --out out"
+)
+
+
+def evaluated(interpreter: Path | str, folder: Path, *more: str, **environment: str) -> dict[str, float]:
+    """Mean TTFT of each policy, from an evaluation in a folder that has nothing of the project."""
+    (folder / "short.yaml").write_text(SHORT)
+    run(interpreter, "-m", "prfaas_env", *EVALUATE.split(), *more, cwd=folder, **environment)
+    rows = json.loads((folder / "out" / "results.json").read_text(encoding="utf-8"))["rows"]
+    return {row["policy"]: row["ttft_mean_s"] for row in rows}
+
+
+def test_wheel_evaluates_away_from_the_checkout_as_in_it(unpacked: Path, tmp_path: Path) -> None:
+    """``evaluate.py`` is not in the wheel; the command is, with tuned parameters and the shipped model.
+    (The reference engine, because kernels in a new place are compiled anew, for a minute.)"""
+    found = evaluated(sys.executable, tmp_path, "--engine", "reference", PYTHONPATH=str(unpacked))
+    scenario = prfaas_env.load_scenario(tmp_path / "short.yaml")
+    here = {name: prfaas_env.simulate(scenario, name, 0, "reference").summary["ttft_mean_s"] for name in found}
+    assert found == here
+    assert len(found) == 3
 
 
 @pytest.mark.slow
 def test_wheel_installs_with_its_dependencies(built: Path, tmp_path: Path) -> None:
-    """A user's first minutes: a new environment, the wheel from the network's index, one command."""
+    """A user's first minutes: a new environment, the wheel from the network's index, no extra, a few commands."""
     venv.create(tmp_path / "venv", with_pip=True)
     interpreter = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
     run(interpreter, "-m", "pip", "install", "-qq", "-c", ROOT / "constraints.txt", next(built.glob("*.whl")))
     plan = json.loads(run(interpreter, "-m", "prfaas_env", "plan", "--json", cwd=tmp_path))
     assert plan["n_prefill"] >= 1
+    listed = json.loads(run(interpreter, "-m", "prfaas_env", "list", "--json", cwd=tmp_path))
+    assert {"deployments", "profiles", "scenarios", "policies"} <= set(listed)
+    found = evaluated(interpreter, tmp_path, PRFAAS_CACHE_DIR=str(tmp_path / "kernels"))
+    assert all(ttft_s > 0 for ttft_s in found.values())
+    refused = subprocess.run(
+        [interpreter, "-m", "prfaas_env", "train", "--scenario", "drift-mix", "--out", "runs"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (refused.returncode, refused.stderr.splitlines()) == (
+        2,
+        ["error: training needs stable_baselines3: pip install 'prfaas_env[train]'"],
+    )
