@@ -1,6 +1,6 @@
 # Needs Python ≥ 3.11, git and make; everything else goes into .venv/. Choose another interpreter with `make PYTHON=…`.
 .DEFAULT_GOAL := help
-.PHONY: setup demo test test-slow bench leaderboard findings tune lint format clean help
+.PHONY: setup demo test test-slow bench leaderboard findings learned-page tune lint format clean help
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -46,6 +46,9 @@ bench: $(STAMP) ## speed figures; writes results/bench.json and docs/performance
 
 findings: $(STAMP) ## put six questions to the paper; writes docs/findings.md and docs/results/findings.json
 	$(RUN) -m docs.findings
+
+learned-page: $(STAMP) ## compare the shipped learned policies; writes docs/learned.md and docs/results/learned.json
+	$(RUN) -m docs.learned
 
 # Studies go on where they stopped, and those in agents/tuned/ are finished: delete them to make them anew.
 TUNE := --trials 30 --seeds 1 --scenarios train --sampler-seed 0 --validation-seeds 4 --out agents/tuned

@@ -67,9 +67,10 @@ class Standings:
         lowest = min((ratio for ratio in ratios.values() if np.isfinite(ratio)), default=np.nan)
         return frozenset(policy for policy, ratio in ratios.items() if ratio <= FAR * lowest)
 
-    def against(self, policy: str, other: str, scenarios: Sequence[str]) -> Comparison:
-        """Mean TTFT of ``policy`` against that of ``other`` in these scenarios."""
-        return compare([_pairs(self.rows, policy, other, s) for s in scenarios], np.random.default_rng(BOOTSTRAP_SEED))
+    def against(self, policy: str, other: str, scenarios: Sequence[str], metric: str = METRIC) -> Comparison:
+        """Mean TTFT (or another cost of the rows) of ``policy`` against that of ``other`` in these scenarios."""
+        pairs = [_pairs(self.rows, policy, other, scenario, metric) for scenario in scenarios]
+        return compare(pairs, np.random.default_rng(BOOTSTRAP_SEED))
 
 
 def standings(evaluation: Evaluation) -> Standings:
@@ -93,9 +94,11 @@ def standings(evaluation: Evaluation) -> Standings:
     return Standings(baseline, present, ranked, rows)
 
 
-def _pairs(rows: Sequence[Row], policy: str, other: str, scenario: str) -> tuple[np.ndarray, np.ndarray]:
+def _pairs(
+    rows: Sequence[Row], policy: str, other: str, scenario: str, metric: str
+) -> tuple[np.ndarray, np.ndarray]:
     ours, theirs = (
-        {row["seed"]: row[METRIC] for row in rows if (row["policy"], row["scenario"]) == (name, scenario)}
+        {row["seed"]: row[metric] for row in rows if (row["policy"], row["scenario"]) == (name, scenario)}
         for name in (policy, other)
     )
     seeds = sorted(ours.keys() & theirs.keys())
