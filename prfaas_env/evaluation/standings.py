@@ -94,9 +94,7 @@ def standings(evaluation: Evaluation) -> Standings:
     return Standings(baseline, present, ranked, rows)
 
 
-def _pairs(
-    rows: Sequence[Row], policy: str, other: str, scenario: str, metric: str
-) -> tuple[np.ndarray, np.ndarray]:
+def _pairs(rows: Sequence[Row], policy: str, other: str, scenario: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
     ours, theirs = (
         {row["seed"]: row[metric] for row in rows if (row["policy"], row["scenario"]) == (name, scenario)}
         for name in (policy, other)
