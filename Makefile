@@ -1,6 +1,6 @@
 # Needs Python ≥ 3.11, git and make; everything else goes into .venv/. Choose another interpreter with `make PYTHON=…`.
 .DEFAULT_GOAL := help
-.PHONY: setup demo test test-slow bench leaderboard findings learned-page tune lint format clean help
+.PHONY: setup demo test test-slow bench leaderboard findings learned-page tune docs lint format clean help
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -71,6 +71,9 @@ leaderboard: leaderboard/entries/hindsight.json ## evaluate every shipped policy
 
 leaderboard/entries/%.json: | $(STAMP)
 	$(call ENTRY,$*)
+
+docs: $(STAMP) ## the documentation site, without a network; writes build/site/
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --config-file .mkdocs.yml
 
 lint: $(STAMP) ## style and types, without changing anything
 	$(RUN) -m ruff check
