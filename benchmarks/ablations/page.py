@@ -61,9 +61,10 @@ def ablations_page(results: Mapping[str, Any]) -> str:
         f"What a choice in training is worth at a small budget: {results['timesteps']:,} steps a run, up to {seeds} "
         "training seeds a variant, each of which differs from the first line in one thing. The last model of every run "
         f"plays {results['episodes']} episodes of each validation scenario ({', '.join(results['scenarios'])}), its "
-        f"guard in place. Ratios are to `{BASELINE}` (tuned) on the same episodes, geometric means over scenarios, less "
-        "is better; goodput is a share of the requests. Intervals are 95 % over training seeds: they say how another seed "
-        "would do, and with three seeds they are wide. What holds at this budget need not hold at ten times as much.",
+        f"guard in place. Ratios are to `{BASELINE}` (tuned) on the same episodes, geometric means over scenarios, "
+        "less is better; goodput is a share of the requests. Intervals are 95 % over training seeds: they say how "
+        "another seed would do, and with three seeds they are wide. What holds at this budget need not hold at ten "
+        "times as much.",
         "",
         "![Mean TTFT of every variant relative to dual-timescale](../images/ablations.svg)",
         "",
