@@ -163,8 +163,9 @@ def evaluated(interpreter: Path | str, folder: Path, *more: str, **environment: 
     """Mean TTFT of each policy, from an evaluation in a folder that has nothing of the project."""
     (folder / "short.yaml").write_text(SHORT)
     run(interpreter, "-m", "prfaas_env", *EVALUATE.split(), *more, cwd=folder, **environment)
-    rows = json.loads((folder / "out" / "results.json").read_text(encoding="utf-8"))["rows"]
-    return {row["policy"]: row["ttft_mean_s"] for row in rows}
+    results = json.loads((folder / "out" / "results.json").read_text(encoding="utf-8"))
+    assert results["command"].startswith("python -m prfaas_env evaluate --policies dual-timescale,")
+    return {row["policy"]: row["ttft_mean_s"] for row in results["rows"]}
 
 
 def test_wheel_evaluates_away_from_the_checkout_as_in_it(unpacked: Path, tmp_path: Path) -> None:
