@@ -28,7 +28,8 @@ from prfaas_env.leaderboard.coding import pack, unpack
 from prfaas_env.leaderboard.entry import MOST_BYTES, read_entry
 from prfaas_env.leaderboard.page import to_markdown
 from prfaas_env.leaderboard.score import cost_s, costs_s, family_scores, gains, score, score_interval
-from prfaas_env.leaderboard.suite import LeaderboardSuite
+from prfaas_env.leaderboard.suite import SUITES, LeaderboardSuite
+from prfaas_env.leaderboard.verify import check_replay, replays
 
 ROOT = Path(__file__).resolve().parent.parent
 ENTRIES = ROOT / "leaderboard" / "entries"
@@ -431,3 +432,30 @@ def test_names_are_taken_once(tiny: Path, tmp_path: Path) -> None:
         shutil.copy(tiny / "entries" / f"{HONEST}.json", tmp_path / f"{name}.json")
     with pytest.raises(ConfigError, match=r"other\.json: name: 'windowed-closed-form' is taken by one\.json"):
         read_entries(tmp_path)
+
+
+# --- the shipped leaderboard ----------------------------------------------------------------------------------------
+
+SHIPPED = sorted(path.stem for path in ENTRIES.glob("*.json"))
+
+
+def test_the_shipped_page_is_that_of_the_shipped_entries() -> None:
+    entries = read_entries(ENTRIES)
+    assert set(entries) >= {"dual-timescale", "hindsight", "learned"}
+    page = to_markdown([board(entries, name) for name in SUITES if name != "tiny"])
+    assert (ROOT / "leaderboard" / "README.md").read_text(encoding="utf-8") == page
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_an_episode_of_each_shipped_entry_gives_its_figures(name: str) -> None:
+    """Another one of each; `make test-slow` plays them all."""
+    entry = read_entry(ENTRIES / f"{name}.json")
+    episodes = replays(entry, SUITES[entry.suite])
+    check_replay(episodes[zlib.crc32(name.encode()) % len(episodes)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_entries_give_their_figures(name: str) -> None:
+    entry = read_entry(ENTRIES / f"{name}.json")
+    assert len([check_replay(one) for one in replays(entry, SUITES[entry.suite])]) == 60 * len(entry.runs)
