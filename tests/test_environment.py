@@ -394,6 +394,7 @@ def test_a_terminal_shows_every_step_without_a_call_of_render() -> None:
     assert list(dict.fromkeys(shown)) == [str(10 * step) for step in range(13)]
     for part in ("N_p", "remote", "decode", "TTFT, s", "█"):
         assert part in sent.getvalue()
+    assert re.search("N_p[^▁-█]*[▁-█]{12}", sent.getvalue())  # a block a step, none left out
     hide, give_back = "\x1b[?25l", "\x1b[?25h"  # of the cursor
     assert sent.getvalue().index(hide) < sent.getvalue().rindex(give_back)
 

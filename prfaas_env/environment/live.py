@@ -95,10 +95,10 @@ def _dashboard(shown: View) -> Group:
 
 def _spark(course: Course, horizon_s: float) -> str:
     """The course over the whole horizon as one row of blocks; each is the mean of the intervals that end in it."""
+    width = max(min(_COURSE, round(horizon_s / course.times_s[0])), 1)
     known = np.isfinite(course.values)
     values = course.values[known]
-    columns = np.minimum((_COURSE * course.times_s[known] / horizon_s).astype(int), _COURSE - 1)
-    count = np.bincount(columns, minlength=_COURSE)
-    mean = np.bincount(columns, values, _COURSE) / np.maximum(count, 1)
+    columns = np.minimum((width * course.times_s[known] / horizon_s - 1e-9).astype(int), width - 1)
+    mean = np.bincount(columns, values, width) / np.maximum(np.bincount(columns, minlength=width), 1)
     steps = np.ceil((len(_BARS) - 1) * mean / max(float(mean.max()), 1e-9)).astype(int)
     return "".join(_BARS[step] for step in steps)
