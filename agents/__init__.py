@@ -46,8 +46,9 @@ def names() -> list[str]:
 def pretrained() -> dict[str, Path]:
     """The shipped models by the names of their policies: ``learned`` is that of the form ``residual``, and
     ``learned-<form>`` any other, of whose form there is a folder with a ``model.npz``."""
-    found = {path.parent.name: path for path in sorted(_PRETRAINED.glob("*/model.npz"))}
-    return {_LEARNED if form == "residual" else f"{_LEARNED}-{form}": path for form, path in found.items()}
+    found = {path.parent.name: path for path in _PRETRAINED.glob("*/model.npz")}
+    named = {_LEARNED if form == "residual" else f"{_LEARNED}-{form}": path for form, path in found.items()}
+    return dict(sorted(named.items()))
 
 
 def policy_class(name: str) -> type[Any]:

@@ -46,6 +46,13 @@ def test_the_shipped_page_is_what_its_results_say() -> None:
         assert (FOLDER / "images" / name).read_text(encoding="utf-8") == picture, hint
 
 
+def test_the_shipped_page_is_of_the_shipped_models() -> None:
+    if not RESULTS.is_file():
+        pytest.skip(f"no results yet: `{COMMAND}` writes them")
+    shown = {name: found["model"]["hash"] for name, found in read_results()["policies"].items()}
+    assert shown == {model.name: model.hash for model in shipped()}, f"run `{COMMAND}`"
+
+
 def test_every_shipped_model_has_its_sections(results: dict[str, Any]) -> None:
     page = learned_page(results)
     for model in shipped():

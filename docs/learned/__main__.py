@@ -17,7 +17,6 @@ from docs.learned.results import FOLDER, RESULTS, plain, read_results
 from docs.learned.shipped import SCRIPTED, shipped
 from prfaas_env.environment.core import DEFAULT_ENGINE
 from prfaas_env.evaluation.evaluation import evaluate
-from prfaas_env.evaluation.fingerprint import policy_hash
 from prfaas_env.evaluation.provenance import git_commit, libraries
 from prfaas_env.evaluation.standings import METRIC, standings
 
@@ -38,7 +37,6 @@ def measured(scenarios: Sequence[str], seeds: int, hindsight_seeds: int, out: Pa
     policies = {
         model.name: {
             "model": asdict(model),
-            "hash": policy_hash(model.name, suite[0]),
             "comparison": comparison.compared(board, suite, model),
             "responses": responses.responses(model),
             "episodes": episodes.chosen(evaluation.rows, suite, model),

@@ -117,7 +117,7 @@ def differs(model: Shipped, episode: Mapping[str, Any]) -> str:
         f"sends {percent(own['remote_share'])} of the requests remote ({percent(other['remote_share'])})",
     )
     tell("n_prefill", f"has {own['n_prefill']:.1f} prefill instances on average ({other['n_prefill']:.1f})")
-    tell("conversions", f"converts {own['conversions']:.0f} times ({other['conversions']:.0f})")
+    tell("conversions", f"converts {_times(own['conversions'])} ({_times(other['conversions'])})")
     if not own["by_price"]:
         both = f"{own['threshold_tokens']:,.0f} tokens ({other['threshold_tokens']:,.0f})"
         tell("threshold_tokens", f"keeps t at {both}")
@@ -139,6 +139,10 @@ def differs(model: Shipped, episode: Mapping[str, Any]) -> str:
     )
 
 
+def _times(count: float) -> str:
+    return {0: "never", 1: "once"}.get(round(count), f"{count:.0f} times")
+
+
 def picture(episode: Mapping[str, Any]) -> str:
     """The course of both runs, one chart under the other."""
     course = episode["course"]
@@ -157,7 +161,8 @@ def picture(episode: Mapping[str, Any]) -> str:
             curves.pop(BASELINE)  # they are the same
         if curves:
             charts.append([Panel(title, curves, log_y=key == "threshold_tokens")])
-    charts[-2:] = [[chart._replace(x_title="minutes")] for (chart,) in charts[-2:]]
+    last = len(charts) - (2 - len(charts) % 2)
+    charts[last:] = [[chart._replace(x_title="minutes")] for (chart,) in charts[last:]]
     pairs = [[*a, *b] for a, b in zip(charts[::2], charts[1::2], strict=False)]
     return panels([*pairs, *([charts[-1]] if len(charts) % 2 else [])], height=80)
 

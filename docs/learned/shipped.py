@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from prfaas_env.evaluation.standings import BASELINE, Standings
@@ -24,13 +25,15 @@ _ZERO = {"residual": "windowed-closed-form", "absolute": "windowed-closed-form",
 
 @dataclass(frozen=True)
 class Shipped:
-    """A model: the name of its policy, the form of its actions, what its network's zero is, and where it comes from."""
+    """A model: the name of its policy, the form of its actions, what its network's zero is, and where it comes from;
+    ``hash`` is of its file."""
 
     name: str
     form: str
     base: str
     timesteps: int
     algorithm: str
+    hash: str = ""
 
     @property
     def zero(self) -> str:
@@ -48,7 +51,8 @@ def shipped() -> list[Shipped]:
     for name, path in pretrained().items():
         _, card = agents_module("portable").Network.load(path)
         base = card.corrects or _ZERO[card.action]
-        found.append(Shipped(name, card.action, base, card.training.get("timesteps", 0), card.algorithm))
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        found.append(Shipped(name, card.action, base, card.training.get("timesteps", 0), card.algorithm, digest))
     return found
 
 
