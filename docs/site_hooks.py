@@ -24,8 +24,6 @@ FENCE = re.compile(r"^(```.*?^```|<!--.*?-->)", flags=re.DOTALL | re.MULTILINE)
 ROLE = re.compile(r":(?:class|func|meth|mod|data|attr):<code>~?(?:[\w.]*\.)?(\w+)</code>")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".json": "json", ".cff": "yaml"}
 IMAGES = {".png", ".svg"}
-MADE = "leaderboard/"
-"""What a make target writes: as long as it is not there, links to it are text."""
 log = logging.getLogger(f"mkdocs.hooks.{Path(__file__).stem}")
 
 
@@ -78,8 +76,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             continue
         seen.add(path)
         source = ROOT / path
-        if path.startswith(MADE) and not source.exists():
-            continue
         if not source.resolve().is_relative_to(ROOT) or not source.exists():
             log.warning("%s: links to %s, which is not there", linked_from, path)
             continue
@@ -102,10 +98,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     def moved(found: re.Match[str]) -> str:
         before, target, after = found.groups()
-        to = normpath(PurePosixPath(path).parent / target)
-        if to.startswith(MADE) and not (ROOT / to).exists():
-            return "]"
-        there = site_path(to)
+        there = site_path(normpath(PurePosixPath(path).parent / target))
         return f"{before}{relpath(there, PurePosixPath(here).parent)}{after}"
 
     parts = FENCE.split(markdown)
