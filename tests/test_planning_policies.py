@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from prfaas_env.scenario import Scenario
 from prfaas_env.search.branch import branch, compiled_engine
 from prfaas_env.search.improve import improve
 from prfaas_env.search.rollout import Rollouts, as_control, as_knobs
+from prfaas_env.simulator.conditions import CapacityTimeline
 from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.signals import SIGNAL
 from prfaas_env.workload.stream import RequestStream
@@ -89,6 +91,23 @@ def test_a_twin_with_the_same_future_goes_on_as_the_run_does() -> None:
         loop.step_under(BY_PRICE)
     before = loop.timeline[:15, SIGNAL["ttft_sum_s"]].sum()
     assert cost.ttft_s + before == pytest.approx(np.nansum(loop.finish()["ttft_s"]), rel=1e-12)
+
+
+def test_what_waits_for_ever_is_dearer_than_any_wait() -> None:
+    """The twin's link stays down: what is sent there has no TTFT, and must not therefore be free."""
+    scenario = short("paper-stationary-50", 60.0, load=0.3)
+    draw = scenario.draw(0)
+    loop = ControlLoop(scenario)
+    loop.begin(replace(draw, capacity=CapacityTimeline(np.array([0.0, 30.0]), np.array([0.0, 100.0]))))
+    run = Rollouts(branch(compiled_engine(loop.episode.engine, "test"), draw.stream), 10.0, 60.0)
+    start, local = run.engine.snapshot(), np.tile(as_knobs(Control(3, 1e9)), (6, 1))
+    sent = run.cost(start, np.tile(as_knobs(Control(3, 0.0)), (6, 1)), 0)
+    assert sent == (len(draw.stream), 0.0)
+    assert run.cost(start, local, 0).unserved == 0
+    policy = load_policy("mpc", scenario, futures=2, horizon_s=60.0, stretches_s=(30.0,))
+    for _ in range(3):
+        loop.step_under(policy.control(loop))
+    assert loop.timeline[:3, SIGNAL["routed_remote"]].sum() == 0
 
 
 def test_only_snapshots_of_the_compiled_engine_can_be_searched() -> None:

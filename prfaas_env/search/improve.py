@@ -25,7 +25,7 @@ NODE_STEPS = (-2, -1, 1, 2)
 
 def total(costs: Sequence[Cost]) -> Cost:
     """The sum over futures."""
-    return Cost(sum(cost.rejected for cost in costs), sum(cost.ttft_s for cost in costs))
+    return Cost(sum(cost.unserved for cost in costs), sum(cost.ttft_s for cost in costs))
 
 
 def moves(knobs: np.ndarray, first: int, last: int, low: int, high: int) -> Iterator[np.ndarray]:
@@ -82,7 +82,7 @@ def improve(
             last = min(first + length, len(best))
             best, rest = _best_on(runs, snapshots, best, rest, (first, last), bounds)
             snapshots, spent = _after(runs, snapshots, best, first, last)
-            rest = Cost(rest.rejected - spent.rejected, rest.ttft_s - spent.ttft_s)
+            rest = Cost(rest.unserved - spent.unserved, rest.ttft_s - spent.ttft_s)
         cost = total([run.cost(start, best, 0) for run, start in zip(runs, beginning, strict=True)])
     for run, start in zip(runs, beginning, strict=True):
         run.engine.restore(start)

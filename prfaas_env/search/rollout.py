@@ -30,10 +30,13 @@ N_PREFILL, BY_PRICE, THRESHOLD, PRICE = range(4)
 
 
 class Cost(NamedTuple):
-    """What a sequence costs, the less the better: first refusals, so that all compare at equal work, then the sum of
-    TTFT in seconds over all others."""
+    """What a sequence costs, the less the better: first requests that are never served, so that all compare at equal
+    work, then the sum of TTFT in seconds over all others.
 
-    rejected: float
+    Never served are those that are refused and those that wait for ever, behind a link or a pool that stays down.
+    """
+
+    unserved: float
     ttft_s: float
 
 
@@ -75,14 +78,14 @@ class Rollouts:
         times = (self.start_s, self.control_step_s, self.end_s)
         while _play(OPERATE, self.engine.table, self.engine.sim.signals, knobs, progress, last, rule, *times, drain):
             self.engine.grow()
-        return Cost(float(progress[REJECTED_SUM]), float(progress[TTFT_SUM]))
+        return Cost(float(progress[UNSERVED]), float(progress[TTFT_SUM]))
 
 
 OPERATE = loop.operate.address
 APPLY, ADVANCE, DRAIN, MEASURE, RING_FULL = loop.APPLY, loop.ADVANCE, loop.DRAIN, loop.MEASURE, loop.RING_FULL
 AUTO, ABUNDANT = CACHE_RULES.index("auto"), CACHE_RULES.index("abundant")
-REJECTED, TTFT_SUM_S = SIGNAL["rejected"], SIGNAL["ttft_sum_s"]
-STEP, RUNNING, REJECTED_SUM, TTFT_SUM = range(4)  # of `progress`
+REJECTED, WAITING, TTFT_SUM_S = SIGNAL["rejected"], SIGNAL["waiting"], SIGNAL["ttft_sum_s"]
+STEP, RUNNING, UNSERVED, TTFT_SUM = range(4)  # of `progress`
 
 _is_abundant = numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(is_abundant)
 
@@ -113,7 +116,7 @@ def _play(
         if call(operate, sim, ADVANCE, 0, 0, 0, min(start_s + (k + 1) * control_step_s, end_s), 0.0) == RING_FULL:
             return True
         call(operate, sim, MEASURE, 0, 0, 0, 0.0, 0.0)
-        progress[REJECTED_SUM] += signals[REJECTED]
+        progress[UNSERVED] += signals[REJECTED]
         progress[TTFT_SUM] += signals[TTFT_SUM_S]
         progress[RUNNING] = 0.0
         progress[STEP] += 1.0
@@ -121,6 +124,6 @@ def _play(
         if call(operate, sim, DRAIN, 0, 0, 0, 0.0, 0.0) == RING_FULL:
             return True
         call(operate, sim, MEASURE, 0, 0, 0, 0.0, 0.0)
-        progress[REJECTED_SUM] += signals[REJECTED]
+        progress[UNSERVED] += signals[REJECTED] + signals[WAITING]
         progress[TTFT_SUM] += signals[TTFT_SUM_S]
     return False
