@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP) ## compare the policies on the demo scenarios; writes results/demo/
-	$(RUN) evaluate.py --policies static,naive,closed-form,windowed-closed-form,dual-timescale,least-completion,learned --scenarios demo --seeds 3 --out results/demo
+	$(RUN) evaluate.py --policies static,naive,closed-form,windowed-closed-form,dual-timescale,least-completion,priced-completion,learned,learned-price --scenarios demo --seeds 3 --out results/demo
 
 test: lint ## lint, types and the test suite (WORKERS=0: one process)
 	$(RUN) -m pytest -n $(WORKERS) --maxprocesses 8
@@ -49,6 +49,11 @@ findings: $(STAMP) ## put six questions to the paper; writes docs/findings.md an
 
 learned-page: $(STAMP) ## compare the shipped learned policies; writes docs/learned.md and docs/results/learned.json
 	$(RUN) -m docs.learned
+
+# The command of the model's card, then the model that it gives beside the shipped one, on episodes that neither has met.
+reproduce: $(STAMP) ## train the shipped policy `learned` anew and compare the two; writes runs/reproduced/ and results/reproduced/
+	$(RUN) train.py --algo ppo --scenario drift-mix,paper-stationary --timesteps 2500000 --n-envs 64 --seed 0 --out runs/reproduced
+	$(RUN) evaluate.py --policies windowed-closed-form,dual-timescale,learned,runs/reproduced/model.zip --scenarios drift-mix,paper-stationary --seeds 10 --seed-start 570000 --out results/reproduced
 
 # Studies go on where they stopped, and those in agents/tuned/ are finished: delete them to make them anew.
 TUNE := --trials 30 --seeds 1 --scenarios train --sampler-seed 0 --validation-seeds 4 --out agents/tuned
