@@ -13,7 +13,7 @@ import pytest
 from docs.learned import comparison, episodes, responses
 from docs.learned.__main__ import measured
 from docs.learned.page import COMMAND, learned_page, pictures
-from docs.learned.results import FOLDER, RESULTS, plain, read_results
+from docs.learned.results import FOLDER, RESULTS, as_json, plain, read_results
 from docs.learned.shipped import SCRIPTED, Shipped, rivals, shipped
 from docs.panels import Panel, panels, ticks
 from prfaas_env.environment.observation import COMPONENTS, HISTOGRAM_FACTS
@@ -34,7 +34,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         (folder / f"{name}.yaml").write_text(f"{{name: {name}-short, extends: {name}, horizon_s: 600}}")
     paths = [str(folder / f"{name}.yaml") for name in ("drift-mix", "link-shared")]
     found = measured(paths, 2, 0, folder / "out", 1)
-    return json.loads(json.dumps({"command": COMMAND, **found}, allow_nan=False))  # type: ignore[no-any-return]
+    results: dict[str, Any] = json.loads(as_json({"command": COMMAND, **found}))
+    return results
 
 
 def test_the_shipped_page_is_what_its_results_say() -> None:
@@ -174,4 +175,5 @@ def test_panels_leave_gaps_and_round_ticks() -> None:
     assert ticks(0.0, 10.0, log=False) == [0.0, 5.0, 10.0]
     assert ticks(1.0, 1000.0, log=True) == [1.0, 10.0, 100.0, 1000.0]
     assert all(14_000 <= tick <= 20_000 for tick in ticks(14_000.0, 20_000.0, log=True))
+    assert json.loads(as_json({"a": ["b c", "d"], "e": [1, [2]]})) == {"a": ["b c", "d"], "e": [1, [2]]}
     assert plain({"x": [float("nan"), 1.0 / 3.0]}) == {"x": [None, 0.33333]}

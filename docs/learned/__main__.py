@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 import prfaas_env
 from docs.learned import comparison, episodes, gap, guarding, responses
 from docs.learned.page import COMMAND, learned_page, pictures
-from docs.learned.results import FOLDER, RESULTS, plain, read_results
+from docs.learned.results import FOLDER, RESULTS, as_json, plain, read_results
 from docs.learned.shipped import SCRIPTED, shipped
 from prfaas_env.environment.core import DEFAULT_ENGINE
 from prfaas_env.evaluation.evaluation import evaluate
@@ -81,7 +80,7 @@ def main(seeds: int, scenarios: str, workers: int, hindsight_seeds: int, from_re
     if not from_results:
         command = f"{COMMAND} --seeds {seeds} --scenarios {scenarios}"
         results = {"command": command, **measured(scenarios.split(","), seeds, hindsight_seeds, OUT, workers)}
-        RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        RESULTS.write_text(as_json(results), encoding="utf-8")
     results = read_results()
     (FOLDER / "learned.md").write_text(learned_page(results), encoding="utf-8")
     for name, picture in pictures(results).items():

@@ -8,6 +8,7 @@ from typing import Any
 from docs.findings.markdown import wrapped
 from docs.learned import comparison, episodes, gap, guarding, responses
 from docs.learned.shipped import Shipped
+from prfaas_env.evaluation.words import FEW_SEEDS
 
 __all__ = ["COMMAND", "learned_page", "pictures"]
 
@@ -27,7 +28,9 @@ models were trained stands in their cards and in [training](training.md).
 
 def learned_page(results: Mapping[str, Any]) -> str:
     """The page in Markdown."""
-    parts = [HEAD]
+    seeds = len(results["seeds"])
+    few = [f"Few seeds ({seeds}): what follows is rough.\n"] if seeds < FEW_SEEDS else []
+    parts = [HEAD, *few]
     for name, found in results["policies"].items():
         model = Shipped(**found["model"])
         parts += [
