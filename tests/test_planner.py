@@ -379,6 +379,12 @@ def test_heavy_kv_on_a_thin_link_and_dear_egress_are_not_favourable() -> None:
     assert dear["local over remote prefill time"].favourable is False
 
 
+def test_a_break_even_below_nothing_is_none(call: Callable[..., Ended]) -> None:
+    assert re.search(r"\nBreak-even with homogeneous PD: \d+\.\d\d USD/h", call("--no-simulation").out)
+    dear = call("--no-simulation", "--prices", "egress=0.05").out
+    assert "\nNo break-even with homogeneous PD: remote instances would not be worth it" in dear
+
+
 def test_the_verdict_on_crossing_follows_the_money(paper: Question) -> None:
     worth = report(paper, simulated=False).verdict
     assert worth.crossing is True
@@ -441,6 +447,17 @@ def test_uncached_lengths_of_a_measured_trace(real_trace: Callable[[str], Path])
     assert found.cached_share == pytest.approx(0.374, abs=0.005)
     assert found.dispersion_1min == pytest.approx(3.0, rel=0.1)
     assert 1.0 - float(asked.workload.lengths.cdf(8000)) == pytest.approx(0.273, abs=0.002)
+
+
+def test_rows_left_out_of_a_trace_and_its_few_requests_are_said_once(
+    call: Callable[..., Ended], tmp_path: Path
+) -> None:
+    path = trace_file(tmp_path, np.array([0, *range(1000, 100_000, 1000)]))
+    ended = call("--trace", path, "--columns", OWN, "--no-simulation", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    left_out, few = json.loads(ended.out)["notes"][:2]
+    assert left_out.startswith(f"{path}: 1 of 100 rows left out")
+    assert few == f"{path}: 99 requests only: any share of them, and so the plan, is ± 10% at best"
 
 
 def test_a_trace_of_one_length_says_that_no_threshold_divides_it(tmp_path: Path) -> None:
@@ -642,7 +659,13 @@ def test_instances_without_a_price_have_no_cost(tmp_path: Path) -> None:
         (["--prices", "8xH20=-3"], "--prices: 8xH20: expected a price in USD, a number ≥ 0, got '-3'"),
         (["--prices", "8xH20=nan"], "--prices: 8xH20: expected a price in USD, a number ≥ 0, got 'nan'"),
         (["--slo-ttft", "1"], "--slo-ttft: 1 s is not above P90 of TTFT in an empty system, 3.46 s: no rate meets it"),
-        (["--slo-ttft", "nan"], "--slo-ttft: nan s is not above P90"),
+        (["--slo-ttft", "nan"], "--slo-ttft: expected a number of seconds > 0, got nan"),
+        (["--slo-ttft", "inf", "--json"], "--slo-ttft: expected a number of seconds > 0, got inf"),
+        (["--prices", "=3"], "--prices: expected KEY=VALUE, got '=3'"),
+        (
+            ["--profile", "local=hybrid-1t-8xh20", "--profile", "local=hybrid-1t-8xh200"],
+            "--profile local=hybrid-1t-8xh200: local is given already, expected it once",
+        ),
         (["--slo-ttft", "9", "--no-simulation"], "--slo-ttft: expected without --no-simulation"),
         (["--trace", "nowhere.jsonl"], "trace 'nowhere.jsonl' not found"),
         (

@@ -29,8 +29,7 @@ def tables(report: Report) -> Iterator[RenderableType]:
         yield _least_ttft(report)
     if report.equal_cost:
         yield _equal_cost(report)
-        most = report.equal_cost.break_even_remote_usd_per_hour
-        yield f"Break-even with homogeneous PD: [bold]{most:,.2f}[/bold] USD/h for a remote instance, all else equal."
+        yield _break_even(report.equal_cost.break_even_remote_usd_per_hour)
         yield _sizes(report)
     if report.trace:
         yield _trace(report)
@@ -40,6 +39,13 @@ def tables(report: Report) -> Iterator[RenderableType]:
         yield f"[yellow]Note[/yellow]: {note}"
     yield f"[bold]{report.verdict.routing_sentence}[/bold]"
     yield f"[bold]{report.verdict.crossing_sentence}[/bold]"
+
+
+def _break_even(most_usd_per_hour: float) -> str:
+    if most_usd_per_hour < 0:
+        return "No break-even with homogeneous PD: remote instances would not be worth it if they cost nothing."
+    usd = f"[bold]{most_usd_per_hour:,.2f}[/bold] USD/h for a remote instance"
+    return f"Break-even with homogeneous PD: {usd}, all else equal."
 
 
 def _limits(report: Report) -> str:

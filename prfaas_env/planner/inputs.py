@@ -26,6 +26,7 @@ __all__ = ["EDGE_SHARE", "Question", "question"]
 ROLES = ("remote", "local")
 # Under one request in a quarter of an hour nothing that one would call a service is left; a wrong unit does that.
 LEAST_RPS = 1e-3
+FEWEST_REQUESTS = 400  # of a trace: a share of its requests then has an interval of ± .05 at most
 EDGE_SHARE = 1e-3  # a side that gets fewer of the requests than this gets none worth an instance
 
 
@@ -144,7 +145,14 @@ def _replayed(trace: str, columns: str | None) -> tuple[Scenario, tuple[str, ...
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         scenario = load_subject(trace, None, trace_columns(columns) if columns else None)
-    return scenario, tuple(dict.fromkeys(str(warning.message) for warning in caught))
+        count = len(scenario.workload.draw(np.random.default_rng(0), scenario.horizon_s))
+    remarks = list(dict.fromkeys(str(warning.message) for warning in caught))
+    if count < FEWEST_REQUESTS:
+        unsure = min(0.98 / count**0.5, 1.0)
+        remarks.append(
+            f"{trace}: {count:,} requests only: any share of them, and so the plan, is ± {unsure:.0%} at best"
+        )
+    return scenario, tuple(remarks)
 
 
 def _profiled(deployment: Deployment, profiles: Sequence[str]) -> Deployment:
@@ -153,8 +161,10 @@ def _profiled(deployment: Deployment, profiles: Sequence[str]) -> Deployment:
     for text in profiles:
         role, equals, name = text.partition("=")
         if role not in ROLES or not equals or not name:
-            hint = nearest(role, ROLES) if equals else ""
+            hint = nearest(role, ROLES) if equals and role not in ROLES else ""
             raise ConfigError(f"--profile: expected remote=NAME_OR_FILE or local=NAME_OR_FILE, got {text!r}{hint}")
+        if role in changes:
+            raise ConfigError(f"--profile {text}: {role} is given already, expected it once")
         cluster = getattr(deployment, role)
         if cluster is None:
             raise ConfigError(f"--profile {text}: deployment {deployment.name!r} has no remote cluster")

@@ -170,7 +170,9 @@ def objective(
 
 
 def check_objective(asked: Question, ttft_s: float) -> None:
-    """Raises :class:`ConfigError` where P90 in an empty system is above the objective already."""
+    """Raises :class:`ConfigError` on what is no time, and where P90 in an empty system is above it already."""
+    if not 0.0 < ttft_s < np.inf:
+        raise ConfigError(f"--slo-ttft: expected a number of seconds > 0, got {ttft_s:g}")
     if not ttft_s > asked.plan.ttft_p90_s:
         raise ConfigError(_unmet(asked, ttft_s))
 

@@ -26,6 +26,8 @@ def prices_from(texts: Sequence[str]) -> dict[str, tuple[float, str]]:
     for text in texts:
         if "=" in text:
             pairs = [pair.partition("=") for pair in text.split(",")]
+            if not all(key.strip() for key, _, _ in pairs):
+                raise ConfigError(f"--prices: expected KEY=VALUE, got {text!r}")
             found |= {key.strip(): (_number(value, f"--prices: {key.strip()}"), "--prices") for key, _, value in pairs}
         else:
             found |= {key: (_number(value, f"{text}: {key}"), text) for key, value in _file(text).items()}

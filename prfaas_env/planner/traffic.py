@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from prfaas_env.describe.episode import MINUTE_S, Episode, dispersion
 from prfaas_env.scenario import Scenario
 from prfaas_env.workload.stream import RequestStream
+from prfaas_env.workload.traces import TraceWarning
 
 __all__ = ["Traffic", "traffic"]
 
@@ -40,7 +42,9 @@ class Traffic:
 
 def traffic(trace: Scenario) -> Traffic:
     """Of a trace as a scenario (see :func:`prfaas_env.describe.subject.load_subject`) on the planned deployment."""
-    whole = Episode(trace, trace.draw(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TraceWarning)  # said already when the file was first read
+        whole = Episode(trace, trace.draw(0))
     stream = whole.draw.stream
     order = np.random.default_rng(0).permutation(len(stream))
     as_is, shuffled = (_uncached_only(whole, part) for part in (np.arange(len(stream)), order))
