@@ -116,6 +116,14 @@ def test_the_parts_of_ttft_are_what_the_log_says(run: RunResult, scenario: Scena
     np.testing.assert_allclose(parts[served, -1], scenario.deployment.ttft_overhead_s, atol=1e-9)
 
 
+def test_a_run_without_requests_has_no_mean(tmp_path: Path) -> None:
+    scenario = tmp_path / "none.yaml"
+    scenario.write_text("extends: paper-stationary-50\nname: none\nload: 0.0\nhorizon_s: 30\n", encoding="utf-8")
+    out = tmp_path / "run.json"
+    done = CliRunner().invoke(main, ["record", str(scenario), "static", "--out", str(out)], catch_exceptions=False)
+    assert done.output == f"written: {out} (0 requests, none was served)\n"
+
+
 def test_the_command_writes_the_trace(tmp_path: Path) -> None:
     out = tmp_path / "run.json.gz"
     arguments = ["record", "paper-stationary", "closed-form", "--seed", "3", "--out", str(out)]

@@ -251,6 +251,11 @@ def test_a_network_that_does_not_fit_is_refused(
     assert "\n" not in str(refusal.value)
 
 
+def test_a_folder_is_no_model_to_export(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("export", Path(".")) == BAD_INPUT
+    assert capsys.readouterr().err == "error: .: is a folder, expected a model.zip\n"
+
+
 @pytest.mark.parametrize("name", ["model.npz", "model.onnx"])
 @pytest.mark.parametrize("content", [b"", b"no model", b"PK\x03\x04 torn"])
 def test_a_file_that_is_no_model_is_refused(name: str, content: bytes, tmp_path: Path, scenario: Scenario) -> None:

@@ -36,6 +36,8 @@ def command(model: Path, out: Path | None, ranges: bool) -> None:
     The file holds the model's card, and is itself a policy for evaluate.py. Only multilayer perceptrons are exported.
     """
     model = own_path(model)
+    if model.is_dir():
+        raise ConfigError(f"{model}: is a folder, expected a model.zip")
     target = out or model.with_suffix(".onnx")
     if ranges:
         _note_ranges(model)

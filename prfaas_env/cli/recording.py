@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from pathlib import Path
 
 import click
@@ -42,4 +43,6 @@ def command(scenario: str, policy: str, seed: int, out: Path, engine: str) -> No
         write_atomically(out, gzip.compress(content, mtime=0) if out.suffix == ".gz" else content)
     except OSError as error:
         raise ConfigError(f"--out: {out} cannot be written ({error.strerror})") from None
-    click.echo(f"written: {out} ({len(run.requests)} requests, mean TTFT {run.summary['ttft_mean_s']:.3g} s)")
+    mean_s = run.summary["ttft_mean_s"]
+    served = f"mean TTFT {mean_s:.3g} s" if math.isfinite(mean_s) else "none was served"
+    click.echo(f"written: {out} ({len(run.requests)} requests, {served})")
