@@ -232,9 +232,13 @@ def test_a_damaged_or_different_study_is_refused(
 def test_a_study_is_neither_cut_short_nor_split(scenarios: tuple[str, str], finished: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has 4 trials: expected at least as many, got 2"):
         study_of(scenarios, finished, trials=2)
-    (tmp_path / FILES[0]).write_bytes((finished / FILES[0]).read_bytes())
-    with pytest.raises(ConfigError, match="which says what it is, is not beside it"):
-        study_of(scenarios, tmp_path)
+    for kept, message in ((FILES[0], "which says what it is, is not beside it"), (FILES[1], "is missing, .* 4 trials")):
+        folder = tmp_path / kept
+        folder.mkdir()
+        (folder / kept).write_bytes((finished / kept).read_bytes())
+        with pytest.raises(ConfigError, match=message):
+            study_of(scenarios, folder)
+        assert [file.name for file in folder.iterdir()] == [kept]
 
 
 # --- what policies take from it ---------------------------------------------------------------------------------------

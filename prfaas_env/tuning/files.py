@@ -59,6 +59,11 @@ class StudyFiles:
             self._check_same(key, getattr(was, key), getattr(now, key))
         self._check_same("prfaas_env's version", was.versions.get("prfaas_env"), now.versions["prfaas_env"])
         if not self.trials.is_file():
+            if was.trials > 1:  # the first trial writes this file before the other
+                raise ConfigError(
+                    f"{self.trials}: is missing, {self.study.name} says that it has {was.trials} trials; "
+                    f"put it back, or delete {self.study.name} to begin anew"
+                )
             return [], None
         trials = trials_from_csv(self.trials, now.spans, list(now.scenarios))
         if trials:
