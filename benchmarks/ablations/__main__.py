@@ -30,7 +30,7 @@ def measured(study: Study, variants: Sequence[Variant], seeds: int) -> dict[str,
         models[variant.name][seed] = against(episodes, baseline)
     return {
         "schema": 1,
-        "command": COMMAND,
+        "command": f"{COMMAND} --timesteps {study.timesteps} --seeds {seeds} --episodes {len(study.seeds)}",
         "version": prfaas_env.__version__,
         "timesteps": study.timesteps,
         "episodes": len(study.seeds),

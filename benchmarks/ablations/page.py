@@ -58,13 +58,13 @@ def ablations_page(results: Mapping[str, Any]) -> str:
         "",
         f"<!-- Written by `{COMMAND}` into docs/results/ablations.json; edit benchmarks/ablations/page.py. -->",
         "",
-        f"What a choice in training is worth at a small budget: {results['timesteps']:,} steps a run, up to {seeds} "
-        "training seeds a variant, each of which differs from the first line in one thing. The last model of every run "
-        f"plays {results['episodes']} episodes of each validation scenario ({', '.join(results['scenarios'])}), its "
-        f"guard in place. Ratios are to `{BASELINE}` (tuned) on the same episodes, geometric means over scenarios, "
-        "less is better; goodput is a share of the requests. Intervals are 95 % over training seeds: they say how "
-        "another seed would do, and with three seeds they are wide. What holds at this budget need not hold at ten "
-        "times as much.",
+        f"What a choice in training is worth at a small budget: {results['timesteps']:,} steps a run, training "
+        f"seeds 0 to {seeds - 1}. Each variant differs from `reference`, the recommended settings, in one thing. The last "
+        f"model of every run plays {results['episodes']} episodes of each validation scenario "
+        f"({', '.join(results['scenarios'])}), its guard in place. Ratios are to `{BASELINE}` (tuned) on the same "
+        "episodes, geometric means over scenarios, less is better; goodput is a share of the requests. Intervals are "
+        "95 % over training seeds: they say how another seed would do, and with three seeds they are wide. What holds "
+        "at this budget need not hold at ten times as much.",
         "",
         "![Mean TTFT of every variant relative to dual-timescale](../images/ablations.svg)",
         "",
@@ -75,7 +75,7 @@ def ablations_page(results: Mapping[str, Any]) -> str:
                     of["question"],
                     f"`{name}`",
                     len(of["seeds"]),
-                    *(simulated(of["figures"][key]) for key in RATIOS),
+                    *(_cell(of, key) for key in RATIOS),
                     percent(of["figures"]["goodput"]["value"], 1),
                 )
                 for name, of in rows.items()
@@ -89,10 +89,15 @@ def ablations_page(results: Mapping[str, Any]) -> str:
         + "; ".join(f"`{name}`: {_settings(of['settings'])}" for name, of in rows.items() if of["settings"])
         + ".",
         "",
-        f"`{COMMAND} --timesteps {results['timesteps']}`, prfaas_env {results['version']}.",
+        f"`{results['command']}`, prfaas_env {results['version']}.",
         "",
     ]
     return wrapped("\n".join(lines))
+
+
+def _cell(of: Mapping[str, Any], key: str) -> str:
+    found = of["figures"][key]
+    return simulated(found) if len(of["seeds"]) > 1 else f"{found['value']:.2f}"
 
 
 def _settings(given: Mapping[str, Any]) -> str:
