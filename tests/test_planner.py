@@ -111,6 +111,15 @@ def test_the_stage_that_limits(change: dict[str, Any], limiting: list[str]) -> N
     assert [one.stage for one in stages(question(**change)) if one.limits] == limiting
 
 
+def test_a_link_of_next_to_nothing_is_used_to_the_full() -> None:
+    """The sliver of the law that it carries lies beyond every threshold with a finite name."""
+    asked = question(link_gbps=0.001)
+    assert 0.0 < asked.plan.offload_fraction < 1e-4
+    used = {one.stage: one.utilisation_at_lambda_max for one in stages(asked)}
+    assert used["link"] == pytest.approx(asked.plan.egress_gbps / 0.001, rel=1e-6)
+    assert {one.stage for one in stages(asked) if one.limits} == {"link", "local prefill"}
+
+
 def test_without_pipelining_compute_and_link_share_one_time(paper: Question) -> None:
     asked = replace(paper, deployment=replace(paper.deployment, layerwise_pipelining=False), n_prefill=3)
     found = {one.stage: one for one in stages(asked)}

@@ -68,12 +68,11 @@ class Question:
 
     @property
     def cut(self) -> float:
-        """The cut that the plan's threshold makes (see :mod:`prfaas_env.theory.closed_form`)."""
-        if self.deployment.route_pinned == "remote":
-            return 0.0
-        if self.deployment.route_pinned == "local" or self.plan.threshold_tokens is None:
-            return float(len(self.model.points.weights))
-        return float(self.model.cut_of(np.array([self.plan.threshold_tokens]))[0])
+        """The cut of the plan (see :mod:`prfaas_env.theory.closed_form`), by what it keeps local: its threshold is a
+        finite number, and so says nothing of the last sliver of the law."""
+        weights = self.model.points.weights
+        kept = np.concatenate([[0.0], np.cumsum(weights)])  # by whole cuts; linear between them
+        return float(np.interp(1.0 - self.plan.offload_fraction, kept, np.arange(len(kept))))
 
     @property
     def output_tokens_mean(self) -> float:
@@ -145,7 +144,7 @@ def _replayed(trace: str, columns: str | None) -> tuple[Scenario, tuple[str, ...
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         scenario = load_subject(trace, None, trace_columns(columns) if columns else None)
-        count = len(scenario.workload.draw(np.random.default_rng(0), scenario.horizon_s))
+        count = len(scenario.draw(0).stream)
     remarks = list(dict.fromkeys(str(warning.message) for warning in caught))
     if count < FEWEST_REQUESTS:
         unsure = min(0.98 / count**0.5, 1.0)
