@@ -59,8 +59,8 @@ def ablations_page(results: Mapping[str, Any]) -> str:
         f"<!-- Written by `{COMMAND}` into docs/results/ablations.json; edit benchmarks/ablations/page.py. -->",
         "",
         f"What a choice in training is worth at a small budget: {results['timesteps']:,} steps a run, training "
-        f"seeds 0 to {seeds - 1}. Each variant differs from `reference`, the recommended settings, in one thing. The last "
-        f"model of every run plays {results['episodes']} episodes of each validation scenario "
+        f"seeds 0 to {seeds - 1}. Each variant differs from `reference`, the recommended settings, in one thing. The "
+        f"last model of every run plays {results['episodes']} episodes of each validation scenario "
         f"({', '.join(results['scenarios'])}), its guard in place. Ratios are to `{BASELINE}` (tuned) on the same "
         "episodes, geometric means over scenarios, less is better; goodput is a share of the requests. Intervals are "
         "95 % over training seeds: they say how another seed would do, and with three seeds they are wide. What holds "
