@@ -495,6 +495,18 @@ def test_a_threshold_at_the_edge_says_what_to_do() -> None:
     assert report(dead, simulated=False).verdict.crossing is False
 
 
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [(1000, "20% of the requests are shorter than 1,024 tokens"), (150_000, "20% of the requests are longer than 131")],
+)
+def test_lengths_that_no_profile_has_a_time_for_are_counted(prfaas: Deployment, tokens: float, said: str) -> None:
+    measured = (2000.0, 20_000.0, 20_000.0, 100_000.0)
+    asked = Question(prfaas, NominalWorkload(Empirical((tokens, *measured)), Constant(100)))
+    assert [note for note in asked.notes() if "prefill time for" in note and note.startswith(said)]
+    inside = Question(prfaas, NominalWorkload(Empirical(measured), Constant(100)))
+    assert not [note for note in inside.notes() if "prefill time for" in note]
+
+
 def test_lengths_over_the_context_limit_are_counted() -> None:
     lengths = Empirical((1000.0, 2_000_000.0))
     asked = Question(load_deployment("prfaas-pd"), NominalWorkload(lengths, Constant(10)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ ROLES = ("remote", "local")
 # Under one request in a quarter of an hour nothing that one would call a service is left; a wrong unit does that.
 LEAST_RPS = 1e-3
 FEWEST_REQUESTS = 400  # of a trace: a share of its requests then has an interval of ± .05 at most
+UNMEASURED_SHARE = 0.05  # of the requests, whose prefill times move the plan by about as much
 EDGE_SHARE = 1e-3  # a side that gets fewer of the requests than this gets none worth an instance
 
 
@@ -224,8 +225,27 @@ def _extremes(asked: Question) -> list[str]:
             f"{beyond:.1%} of the requests exceed the profiles' context limit of {limit:,} tokens: the closed "
             "form counts them, the simulator refuses them"
         )
+    said += _unmeasured(asked)
     said += [
         f"no price of the {role} instances ({instance}): no cost is given; state it by --prices {instance}=USD_PER_HOUR"
         for role, instance in unpriced(asked.deployment)
     ]
     return said
+
+
+def _unmeasured(asked: Question) -> Iterator[str]:
+    """Where many requests are of lengths between which no profile has a measured prefill time."""
+    lengths, weights, _ = asked.model.points
+    tables = {c.profile.prefill.lengths_tokens for c in (asked.deployment.local, asked.deployment.remote) if c}
+    low, high = max(table[0] for table in tables), min(table[-1] for table in tables)
+    shorter, longer = float(weights[lengths < low].sum()), float(weights[lengths > high].sum())
+    if shorter >= UNMEASURED_SHARE:
+        yield (
+            f"{shorter:.0%} of the requests are shorter than {low:,.0f} tokens, the shortest that the profiles have a "
+            "prefill time for: theirs is extrapolated, and one prompt at a time, where a server would batch them"
+        )
+    if longer >= UNMEASURED_SHARE:
+        yield (
+            f"{longer:.0%} of the requests are longer than {high:,.0f} tokens, the longest that the profiles have a "
+            "prefill time for: theirs is extrapolated"
+        )
