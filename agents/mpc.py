@@ -15,7 +15,7 @@ from typing import Annotated
 
 import numpy as np
 
-from prfaas_env.config import Range
+from prfaas_env.config import ConfigError, Range
 from prfaas_env.environment.core import ControlLoop
 from prfaas_env.profiles import Positive
 from prfaas_env.simulator.control import Control
@@ -40,6 +40,11 @@ class ModelPredictiveParameters(PlanningParameters):
     window_s: Positive = 600.0
     rate_window_s: Positive = 120.0
     futures: Annotated[int, Range(ge=1, le=1000)] = 4
+
+    def check(self) -> None:
+        super().check()
+        if self.horizon_s < self.replan_s:
+            raise ConfigError(f"horizon_s: expected at least replan_s {self.replan_s:g}, got {self.horizon_s:g}")
 
 
 class ModelPredictive(PlanningPolicy):

@@ -174,3 +174,5 @@ def test_planning_takes_sensible_parameters_only() -> None:
     ):
         with pytest.raises(ConfigError, match=said):
             load_policy("hindsight", scenario, **parameters)
+    with pytest.raises(ConfigError, match="horizon_s: expected at least replan_s 90, got 60"):
+        load_policy("mpc", scenario, horizon_s=60.0, replan_s=90.0)
