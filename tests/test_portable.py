@@ -251,6 +251,29 @@ def test_a_network_that_does_not_fit_is_refused(
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ({"scenarios": ["train-small"]}, "scenarios: expected a mapping"),
+        ({"seed": "one"}, "seed: expected a whole number"),
+        ({"observation_groups": ["lnik"]}, "observation_groups: unknown group 'lnik'; did you mean 'link'?"),
+    ],
+)
+def test_a_card_that_does_not_say_how_it_was_trained_is_refused(
+    training: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
+    path = saved("PPO", tmp_path)
+    card = path.with_suffix(".json")
+    card.write_text(
+        json.dumps({**json.loads(card.read_text(encoding="utf-8")), "training": training}), encoding="utf-8"
+    )
+    before = card.read_bytes()
+    assert call("export", path, "--ranges") == BAD_INPUT
+    assert capsys.readouterr().err.startswith(f"error: {card}: training.{message}")
+    assert card.read_bytes() == before
+
+
 def test_a_folder_is_no_model_to_export(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("export", Path(".")) == BAD_INPUT
     assert capsys.readouterr().err == "error: .: is a folder, expected a model.zip\n"

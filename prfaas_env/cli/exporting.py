@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
-from prfaas_env.config import ConfigError
+from prfaas_env.config import ConfigError, Range, Record, from_mapping, nearest
+from prfaas_env.environment.observation import GROUPS
 from prfaas_env.evaluation.results import write_atomically
 from prfaas_env.policies import agents_module
 from prfaas_env.resources import own_path
@@ -16,6 +18,20 @@ from prfaas_env.scenario import load_scenario
 from prfaas_env.seeds import training_seed
 
 __all__ = ["command"]
+
+
+@dataclass(frozen=True)
+class _Training(Record):
+    """What of a card's ``training`` says how to play again what the model met."""
+
+    scenarios: Mapping[str, str] = field(default_factory=dict)
+    seed: Annotated[int, Range(ge=0)] = 0
+    observation_groups: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        for group in self.observation_groups:
+            if group not in GROUPS:
+                raise ConfigError(f"observation_groups: unknown group {group!r}{nearest(group, GROUPS)}")
 
 
 @click.command(name="export")
@@ -50,13 +66,15 @@ def _note_ranges(model: Path) -> None:
     from prfaas_env.training.ranges import played
 
     trained: Any = agents_module("trained").Trained(model)
-    training = trained.card.training
-    scenarios = [load_scenario(name) for name in training.get("scenarios", {})]
+    card = model.with_suffix(".json")
+    stated = {key: value for key, value in trained.card.training.items() if key in _Training.__annotations__}
+    training = from_mapping(_Training, stated, f"{card}: training")
+    scenarios = [load_scenario(name) for name in training.scenarios]
     for scenario in scenarios:
-        if scenario.hash != training["scenarios"][scenario.name]:
+        if scenario.hash != training.scenarios.get(scenario.name):
             raise ConfigError(f"{model}: scenario {scenario.name} has changed since the model was trained on it")
     if not scenarios:
         raise ConfigError(f"{model}: training.scenarios: its card names none to play")
-    seed, groups = training_seed(training.get("seed", 0), 0), training.get("observation_groups", ())
-    seen = played(trained, trained.card.action, scenarios, seed, groups)
-    write_atomically(model.with_suffix(".json"), replace(trained.card, ranges=seen.ranges()).text())
+    seed = training_seed(training.seed, 0)
+    seen = played(trained, trained.card.action, scenarios, seed, training.observation_groups)
+    write_atomically(card, replace(trained.card, ranges=seen.ranges()).text())
