@@ -340,7 +340,7 @@ def test_a_resumed_run_keeps_steps_and_schedule(finished: Path, tmp_path: Path) 
         json.loads((path / "checkpoints" / f"{FULL:09d}" / "reward_statistics.json").read_text())
         for path in (finished, resumed)
     ]
-    assert [one["count"] for one in last[0]] == [one["count"] for one in last[1]]
+    assert last[0]["count"] == last[1]["count"]
     assert len(yaml.safe_load((resumed / "config.yaml").read_text(encoding="utf-8"))["commands"]) == 2
 
 

@@ -19,7 +19,7 @@ from prfaas_env.scenario import Scenario
 from prfaas_env.training.folder import RunFolder
 from prfaas_env.training.model import save_actor, save_state
 from prfaas_env.training.ranges import SEEN_EVERY, Ranges, Seen, joined
-from prfaas_env.training.rewards import RelativeRewards
+from prfaas_env.training.rewards import ScaledRewards
 from prfaas_env.training.validation import Stopped, Validator
 
 __all__ = ["Figures", "Milestones", "Pace"]
@@ -39,7 +39,7 @@ class Figures(BaseCallback):
 
     def _on_step(self) -> bool:
         environments = self.training_env
-        assert isinstance(environments, RelativeRewards)
+        assert isinstance(environments, ScaledRewards)
         infos = environments.unwrapped.last_infos
         for name in (*(term.name for term in TERMS), *_SYSTEM, "threshold_tokens"):
             self._steps[name].append(infos[name])
@@ -117,7 +117,7 @@ class Milestones(BaseCallback):
         """A checkpoint of what ``steps`` steps have taught."""
         self.model.num_timesteps = steps
         environments = self.training_env
-        assert isinstance(environments, RelativeRewards)
+        assert isinstance(environments, ScaledRewards)
         save_state(self.model, environments, self._folder.checkpoint(steps), self._card(steps))
         self._folder.drop_old_checkpoints()
 

@@ -20,7 +20,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from prfaas_env.environment.sb3 import PrfaaSVecEnv
 from prfaas_env.seeds import training_seed
-from prfaas_env.training.rewards import RelativeRewards
+from prfaas_env.training.rewards import ScaledRewards
 
 __all__ = ["Evolution", "signed_ranks"]
 
@@ -61,7 +61,7 @@ class Evolution(PPO):
         """One generation; False if the callback ends the run before its end."""
         callback.on_rollout_start()
         self.policy.set_training_mode(False)
-        assert isinstance(env, RelativeRewards)
+        assert isinstance(env, ScaledRewards)
         copies = env.unwrapped
         assert isinstance(copies, PrfaaSVecEnv)
         pairs = env.num_envs // 2

@@ -12,7 +12,7 @@ from stable_baselines3.common.utils import LinearSchedule
 
 from prfaas_env.training.evolution import Evolution
 from prfaas_env.training.mask import masking
-from prfaas_env.training.rewards import RelativeRewards
+from prfaas_env.training.rewards import ScaledRewards
 from prfaas_env.training.settings import OFF_POLICY, AlgoName, Settings
 
 __all__ = ["LEARNERS", "new_model"]
@@ -29,7 +29,7 @@ _ENTROPY = "auto_0.01"
 """SAC and TQC tune the weight of entropy themselves; from 1, their own start, noise would drown the scheduler first."""
 
 
-def new_model(settings: Settings, environments: RelativeRewards) -> BaseAlgorithm:
+def new_model(settings: Settings, environments: ScaledRewards) -> BaseAlgorithm:
     """A learner whose deterministic action is exactly zero whatever it observes: the scheduler itself, uncorrected.
 
     No seed is handed to it, since it would pass it on to the environments, which have seeds of their own

@@ -18,7 +18,7 @@ from prfaas_env.environment.sb3 import make_sb3_env
 from prfaas_env.scenario import Scenario
 from prfaas_env.training.corrections import Corrections
 from prfaas_env.training.learners import LEARNERS
-from prfaas_env.training.rewards import RelativeRewards
+from prfaas_env.training.rewards import ScaledRewards
 from prfaas_env.training.settings import Settings
 
 __all__ = ["load_state", "save_actor", "save_state", "training_environments"]
@@ -29,12 +29,12 @@ _MODEL, _CARD, _STATISTICS = "model.zip", "model.json", "reward_statistics.json"
 _NOT_FOR_ACTING = ("_last_obs", "_last_original_obs", "_last_episode_starts", "ep_info_buffer", "ep_success_buffer")
 
 
-def training_environments(settings: Settings, scenarios: Sequence[Scenario], seed: int) -> RelativeRewards:
-    """``n_envs`` copies spread evenly over the scenarios and out of phase, copy i seeded with ``seed + i``.
+def training_environments(settings: Settings, scenarios: Sequence[Scenario], seed: int) -> ScaledRewards:
+    """``n_envs`` copies spread evenly over the scenarios, copy i seeded with ``seed + i``.
 
     ES compares whole episodes of neighbouring copies: two neighbours run the same scenario, and all begin at once.
 
-    Observations need no statistics, they are in [−1, 1]; rewards are relative to their scenario's.
+    Observations need no statistics, they are in [−1, 1]; rewards are brought to about one size.
     """
     copies = make_sb3_env(
         settings.n_envs,
@@ -42,13 +42,13 @@ def training_environments(settings: Settings, scenarios: Sequence[Scenario], see
         scenario=[scenario for scenario in scenarios for _ in range(settings.least_copies)],
         action=settings.action,
         reward=settings.reward,
-        staggered=settings.algo != "es",
+        staggered=settings.staggered,
     )
     places = np.arange(settings.n_envs) // settings.least_copies % len(scenarios)
     acted_on: VecEnv = copies
     if settings.corrects is not None:
         acted_on = Corrections(copies, settings.corrects, settings.action, scenarios, places)
-    return RelativeRewards(acted_on, settings.gamma, places)
+    return ScaledRewards(acted_on, settings.gamma)
 
 
 def save_actor(model: BaseAlgorithm, folder: Path, card: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def _optimisers(model: Any) -> list[tuple[Any, str]]:
     return [*((holder, "optimizer") for holder in holders), (model, "ent_coef_optimizer")]
 
 
-def save_state(model: BaseAlgorithm, environments: RelativeRewards, folder: Path, card: dict[str, Any]) -> None:
+def save_state(model: BaseAlgorithm, environments: ScaledRewards, folder: Path, card: dict[str, Any]) -> None:
     """Make ``folder``, with all that training goes on from: model, optimiser, step count, reward statistics.
 
     It appears whole or not at all.
@@ -83,17 +83,15 @@ def save_state(model: BaseAlgorithm, environments: RelativeRewards, folder: Path
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     model.save(unfinished / _MODEL)
-    statistics = [
-        {"mean": float(returns.mean), "var": float(returns.var), "count": float(returns.count)}
-        for returns in environments.statistics
-    ]
+    returns = environments.statistics
+    statistics = {"mean": float(returns.mean), "var": float(returns.var), "count": float(returns.count)}
     (unfinished / _STATISTICS).write_text(_json(statistics), encoding="utf-8")
     (unfinished / _CARD).write_text(_json(card), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.replace(folder)
 
 
-def load_state(settings: Settings, folder: Path, environments: RelativeRewards) -> BaseAlgorithm:
+def load_state(settings: Settings, folder: Path, environments: ScaledRewards) -> BaseAlgorithm:
     """The model that :func:`save_state` kept, on these environments, whose reward statistics are set to what they were.
 
     Raises :class:`ConfigError` if a file is missing, broken or for another observation.
@@ -101,9 +99,8 @@ def load_state(settings: Settings, folder: Path, environments: RelativeRewards) 
     try:
         card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
         statistics = json.loads((folder / _STATISTICS).read_text(encoding="utf-8"))
-        for returns, kept in zip(environments.statistics, statistics, strict=True):
-            for name in ("mean", "var", "count"):
-                setattr(returns, name, kept[name])
+        for name in ("mean", "var", "count"):
+            setattr(environments.statistics, name, statistics[name])
         observation = card["observation"]
         if observation != layout_hash():
             raise ConfigError(f"{folder}: trained on observation layout {observation!r}, this is {layout_hash()!r}")

@@ -27,7 +27,7 @@ ON_POLICY: tuple[AlgoName, ...] = ("ppo", "recurrent-ppo")
 OFF_POLICY: tuple[AlgoName, ...] = ("sac", "tqc")
 
 _ONLY_OF: Mapping[str, tuple[AlgoName, ...]] = {
-    **dict.fromkeys(("rollout_steps", "gamma", "log_std"), ON_POLICY + OFF_POLICY),
+    **dict.fromkeys(("rollout_steps", "gamma", "log_std", "staggered"), ON_POLICY + OFF_POLICY),
     **dict.fromkeys(("minibatches", "epochs", "gae_lambda", "clip_range"), ON_POLICY),
     **dict.fromkeys(("entropy_coefficient", "value_coefficient", "target_kl"), ON_POLICY),
     **dict.fromkeys(("batch_size", "buffer_size", "gradient_steps", "tau"), OFF_POLICY),
@@ -71,6 +71,7 @@ class Settings(Record):
     gamma: Share = 0.98
     log_std: Annotated[float, Range(ge=-20, le=2)] = -1.3
     rollout_steps: Annotated[int, Range(ge=2, le=100_000)] = 90
+    staggered: bool = False  # copies out of phase
     teacher: str | None = None  # a policy to learn from before anything else
     teacher_episodes: Annotated[int, Range(ge=2, le=1000)] = 4  # a scenario
     # … on policy
