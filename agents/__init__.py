@@ -110,4 +110,6 @@ def load_policy(name_or_path: str | Path, scenario: Scenario, *, tuned: bool = T
         raise ConfigError(
             f"policy {name}: no trained model is shipped with this version; name one by path/to/model.zip"
         )
+    if path.is_dir():
+        raise ConfigError(f"{name}: is a folder, expected a model ({', '.join(SUFFIXES)}) or a file .py")
     return model_policy(path, scenario)

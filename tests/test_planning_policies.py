@@ -165,6 +165,12 @@ def test_mpc_plans_on_what_has_been_seen_and_on_nothing_that_is_to_come() -> Non
     assert len(set(controls[0])) > 1
 
 
+@pytest.mark.parametrize("path", ["/", "./"])
+def test_a_folder_is_no_policy(path: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{path}: is a folder, expected a model"):
+        load_policy(path, load_scenario("paper-stationary"))
+
+
 def test_planning_takes_sensible_parameters_only() -> None:
     scenario = short("paper-stationary")
     for parameters, said in (
