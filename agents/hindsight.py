@@ -2,9 +2,11 @@
 
 The search (:mod:`prfaas_env.search.improve`) begins with the sequences of other policies on the very same requests,
 link and faults, and only ever replaces a sequence by one that costs less in the very same engine: it is never worse
-than any policy that it began with (the scripted ones with their tuned parameters). What it finds can be put in force,
-so it is an achievable figure; that nothing better exists it does not prove. With the default stretches a plan of an
-hour takes some ten seconds, with large prefix caches a minute (a snapshot then holds them).
+than any policy that it began with (the scripted ones with their tuned parameters). Less is first fewer requests that
+are never served, then less TTFT: where a queue limit refuses requests, a policy that serves fewer of them may have the
+lower mean. What it finds can be put in force, so it is an achievable figure; that nothing better exists it does not
+prove. With the default stretches a plan of an hour takes some ten seconds, with large prefix caches a minute (a
+snapshot then holds them).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """``mpc``: model-predictive control, the search of ``hindsight`` on forecasts instead of the future.
 
 Every ``replan_s`` it draws ``futures`` of ``horizon_s`` from what arrived lately (Poisson arrivals at the rate of the
-last ``rate_window_s``, uncached and output lengths drawn anew from the ``window_s`` before now, the link as it is, no
-faults), gives each to a twin of the run as it stands, and puts the best sequence over all of them in force until it
-plans again. It begins with what is left of the last plan and with least completion, whichever forecasts to cost less.
+last ``rate_window_s``, uncached and output lengths drawn anew from the ``window_s`` before now, the link as it is, and
+what is down stays down), gives each to a twin of the run as it stands, and puts the best sequence over all of them in
+force until it plans again. It begins with what is left of the last plan and with least completion, whichever forecasts
+to cost less.
 
 Its twin holds what is in the system exactly, output lengths and all, so it knows a little more than an operator.
 """
