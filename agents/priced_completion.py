@@ -10,7 +10,7 @@
   is the short requests, most of all, that take it. The long ones pay for it: P99 rises a little.
 - It follows the windowed N_p* at once, also where the split does not matter. Here N_p is that of the least predicted
   TTFT, ahead of the load by ``headroom``, and it stays unless another one gains more than the hysteresis. It is looked
-  for every ``split_period_s``, since no threshold hangs on it.
+  for every ``SPLIT_PERIOD_S``, since no threshold hangs on it.
 
 The defaults are untuned: a few settings on burst-on-off, clumped-arrivals, diurnal-conversation, drift-mix, light-load,
 link-20, mix-wander and paper-stationary, three training seeds each (from 1,000,000).
@@ -26,13 +26,15 @@ import numpy as np
 
 from prfaas_env.config import Range
 from prfaas_env.environment.actions import ActionName
-from prfaas_env.profiles import NonNegative, Positive
+from prfaas_env.profiles import NonNegative
 from prfaas_env.simulator.control import Control
 
 from .base import Observed, Span
 from .load_aware import LoadAware, LoadAwareParameters
 
 __all__ = ["PricedCompletion", "PricedCompletionParameters"]
+
+SPLIT_PERIOD_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,6 @@ class PricedCompletionParameters(LoadAwareParameters):
     load_price_s: float = 0.8
     queue_relief: Annotated[float, Range(ge=0, le=1)] = 0.5
     relief_after_s: NonNegative = 10.0
-    split_period_s: Positive = 30.0
 
 
 class PricedCompletion(LoadAware):
@@ -62,7 +63,6 @@ class PricedCompletion(LoadAware):
         "load_price_s": Span(-1.0, 3.0),
         "queue_relief": Span(0.0, 1.0),
         "relief_after_s": Span(1.0, 120.0, log=True),
-        "split_period_s": Span(10.0, 120.0, log=True),
     }
 
     def fresh_memory(self) -> np.ndarray:
@@ -72,7 +72,7 @@ class PricedCompletion(LoadAware):
         n_prefill = round(observed["target_prefill_nodes"])
         if memory[0] <= 0.0:
             n_prefill = self.split(self.predicted(observed), n_prefill)
-            memory[0] = self.parameters.split_period_s
+            memory[0] = SPLIT_PERIOD_S
         memory[0] -= observed["control_step_s"]
         control = Control(n_prefill, law="price", price_s=self.price_s(observed))
         return self.actions.encode(control, 0.0, round(observed["advised_prefill"]))

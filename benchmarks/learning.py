@@ -17,7 +17,8 @@ def measure_ppo(quick: bool) -> dict[str, Any]:
 
     from prfaas_env.scenario import suite
     from prfaas_env.seeds import training_seed
-    from prfaas_env.training.model import new_model, training_environments
+    from prfaas_env.training.learners import new_model
+    from prfaas_env.training.model import training_environments
     from prfaas_env.training.settings import Settings
 
     torch.set_num_threads(1)

@@ -93,9 +93,9 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_happened(
     kills: int, project: Path, short: Path, tmp_path: Path
 ) -> None:
     chance = random.Random(kills)
-    (slow := tmp_path / "slow.py").write_text(SLOW.format(step_s=0.005))
+    (slow := tmp_path / "slow.py").write_text(SLOW.format(step_s=0.02))
     short.write_text(SHORT.replace("300", "120"))
-    policies, seeds = f"static,{slow}", 2 * kills
+    policies, seeds = f"static,{slow}", 3 * kills
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     with running(project, whole, short, policies, seeds, 2) as process:
         assert process.wait() == 0
