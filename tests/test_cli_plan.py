@@ -8,37 +8,28 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import pytest
 import yaml
 
 import prfaas_env
-from prfaas_env.cli.app import COMMANDS, main
+from prfaas_env.cli.app import COMMANDS
 from prfaas_env.cli.errors import run
 from prfaas_env.config import ConfigError
 from prfaas_env.resources import folder
 from prfaas_env.theory.plan import Plan
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
+from tests.commands import Ended, ended
 
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    def ended(*arguments: str) -> Ended:
-        if arguments[:1] == ("plan",):
-            arguments = (*arguments, "--no-simulation")  # what it adds is tested in test_planner.py
-        with pytest.raises(SystemExit) as exit_:
-            run(main, arguments)
-        said = capsys.readouterr()
-        return Ended(int(exit_.value.code or 0), said.out, said.err)
+    def quick(*arguments: str) -> Ended:
+        # What a simulation adds is tested in test_planner.py.
+        return ended(capsys, *arguments, *(["--no-simulation"] if arguments[:1] == ("plan",) else []))
 
-    return ended
+    return quick
 
 
 def shipped(kind: str, name: str) -> dict[str, Any]:

@@ -8,14 +8,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 from docs.scenario_pages import COMMAND, FOLDER, families, family_page, index_page
-from prfaas_env.cli.app import main
-from prfaas_env.cli.errors import run
 from prfaas_env.config import ConfigError
 from prfaas_env.describe.caching import cache_curve
 from prfaas_env.describe.charts import charts
@@ -29,6 +27,7 @@ from prfaas_env.simulator.conditions import CapacityTimeline, FaultTimeline
 from prfaas_env.theory.plan import plan
 from prfaas_env.workload.stream import RequestStream
 from tests.browser import Browser, carried
+from tests.commands import Ended, ended
 
 SAMPLE = Path(__file__).parent / "data/mooncake_sample.jsonl"
 CONVERSATION = "mooncake-fast25/conversation_trace.jsonl.gz"
@@ -243,21 +242,9 @@ def test_a_value_is_written_in_the_unit_of_its_key(key: str, value: float | None
 # ---- the command
 
 
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    def ended(*arguments: str | Path) -> Ended:
-        with pytest.raises(SystemExit) as exit_:
-            run(main, ["describe", *map(str, arguments)])
-        said = capsys.readouterr()
-        return Ended(int(exit_.value.code or 0), said.out, said.err)
-
-    return ended
+    return lambda *arguments: ended(capsys, "describe", *arguments)
 
 
 def test_the_table_has_every_figure_that_there_is(call: Callable[..., Ended]) -> None:

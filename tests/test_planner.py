@@ -7,15 +7,13 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
 import prfaas_env
-from prfaas_env.cli.app import main
-from prfaas_env.cli.errors import run
 from prfaas_env.config import ConfigError, to_mapping
 from prfaas_env.deployment import Deployment, load_deployment
 from prfaas_env.planner.advice import THRESHOLDS
@@ -32,26 +30,15 @@ from prfaas_env.planner.traffic import traffic
 from prfaas_env.theory.plan import plan
 from prfaas_env.workload.lengths import Constant, Empirical, Mixture, MixturePart, NominalWorkload, TruncatedLogNormal
 from tests.browser import carried
+from tests.commands import Ended, ended
 
 LENGTHS = TruncatedLogNormal(9.90, 1.00, 128, 131072)
 PAPER = NominalWorkload(LENGTHS, Constant(1024))
 
 
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
-    def ended(*arguments: str) -> Ended:
-        with pytest.raises(SystemExit) as exit_:
-            run(main, ["plan", *arguments])
-        said = capsys.readouterr()
-        return Ended(int(exit_.value.code or 0), said.out, said.err)
-
-    return ended
+    return lambda *arguments: ended(capsys, "plan", *arguments)
 
 
 @pytest.fixture(scope="module")
