@@ -21,13 +21,13 @@ from prfaas_env.environment.core import ControlLoop
 from prfaas_env.profiles import Positive
 from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.log import REJECTED
+from prfaas_env.theory.online import PRIOR_REQUESTS
 from prfaas_env.workload.stream import RequestStream
 
 from .planning import PlanningParameters, PlanningPolicy, in_steps
 
 __all__ = ["ModelPredictive", "ModelPredictiveParameters"]
 
-PRIOR_REQUESTS = 32  # of the nominal workload, as in the online closed form
 MOST_REQUESTS = 100_000  # of one forecast
 
 
@@ -98,10 +98,11 @@ class ModelPredictive(PlanningPolicy):
         seen = seen[(seen["arrival_s"] >= now_s - own.window_s) & (seen["status"] != REJECTED)]
         uncached = np.maximum(seen["input_tokens"] - np.maximum(seen["cached_tokens"], 0), 1)
         finished = seen["output_tokens"][np.isfinite(seen["finish_s"])]  # the others' are not known yet
-        lengths = np.concatenate([nominal.lengths.sample(rng, PRIOR_REQUESTS), uncached])
-        outputs = np.concatenate([nominal.output_tokens.sample(rng, PRIOR_REQUESTS), finished])
+        lengths = np.concatenate([nominal.lengths.sample(rng, int(PRIOR_REQUESTS)), uncached])
+        outputs = np.concatenate([nominal.output_tokens.sample(rng, int(PRIOR_REQUESTS)), finished])
         recent = int((seen["arrival_s"] >= now_s - own.rate_window_s).sum())
         nominal_rps = self.scenario.lambda_max_rps
+        # About a second at Λ_max, so that the first forecast is not empty.
         prior_s = PRIOR_REQUESTS / max(nominal_rps, 1e-9) / 10.0
         rate_rps = (recent + prior_s * nominal_rps) / (min(now_s, own.rate_window_s) + prior_s)
         futures = []

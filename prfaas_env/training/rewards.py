@@ -17,9 +17,8 @@ EPSILON, MOST = 1e-8, 10.0
 class ScaledRewards(VecEnvWrapper):
     """Rewards over the running deviation of the discounted return, at most ``MOST``.
 
-    One deviation for all copies: divided by that of their own scenario, overloaded episodes counted for as little as
-    calm ones, and PPO learnt to let them collapse (mean TTFT of 1.25 of the zero action's after a million steps on
-    drift-mix and paper-stationary, against .80).
+    One deviation for all copies: divided by the size of their own scenario's, a minute lost in an overloaded episode
+    would weigh no more than a second in a calm one.
     """
 
     def __init__(self, copies: VecEnv, gamma: float) -> None:
