@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,21 +60,30 @@ def network_of(model: Any, where: str) -> Network:
         parts, extractor = [actor.mu], actor.features_extractor
     else:
         raise ConfigError(f"{where}: {type(policy).__name__} has no actor that can be exported")
-    first, *others = _layers(parts, where)
-    return Network((replace(first, weight=first.weight * _factors(extractor, where)), *others))
+    return Network((*_seen(extractor, where), *_layers(parts, where)))
 
 
-def _factors(extractor: Any, where: str) -> np.ndarray:
-    """What each component is multiplied by before the first layer, float32 (k,): 0 if it is not to be seen."""
+def _seen(extractor: Any, where: str) -> Iterator[Layer]:
+    """What comes before the first layer: nothing, or a factor and an offset for each component, clipped."""
     import torch
 
+    scaled = all(hasattr(extractor, name) for name in ("factor", "offset"))
     rows = np.random.default_rng(0).uniform(-1.0, 1.0, (8, *observation_space().shape)).astype(np.float32)
+    expected = rows
+    if scaled:
+        factor, offset = (_array(x) for x in (extractor.factor, extractor.offset))
+        expected = np.clip(rows * factor + offset, -1.0, 1.0)
     with torch.no_grad():
-        ones, found = (extractor(torch.from_numpy(x)).numpy() for x in (np.ones_like(rows), rows))
-    if not np.array_equal(found, rows * ones[0]):
+        found = extractor(torch.from_numpy(rows)).numpy()
+    if not np.array_equal(found, expected):
         raise ConfigError(f"{where}: only multilayer perceptrons are exported, this has a {type(extractor).__name__}")
-    factors: np.ndarray = ones[0]
-    return factors
+    if scaled:
+        yield Layer(np.diag(factor), offset, "Clip")
+
+
+def _array(parameter: Any) -> np.ndarray:
+    found: np.ndarray = parameter.detach().cpu().numpy().astype(np.float32)
+    return found
 
 
 def _layers(parts: list[Any], where: str) -> Iterator[Layer]:
@@ -85,8 +93,7 @@ def _layers(parts: list[Any], where: str) -> Iterator[Layer]:
     steps = [(m, name) for m, name in named if name not in ("Sequential", "Flatten", "Identity")]
     for (module, name), (_, after) in zip(steps, [*steps[1:], (None, "end")], strict=True):
         if name == "Linear" and after != "Linear":
-            weight, bias = (x.detach().cpu().numpy().astype(np.float32) for x in (module.weight, module.bias))
-            yield Layer(weight, bias, _AFTER.get(after, "Clip"))
+            yield Layer(_array(module.weight), _array(module.bias), _AFTER.get(after, "Clip"))
         elif name not in _AFTER:
             raise ConfigError(f"{where}: only Linear layers with {' or '.join(_AFTER)} are exported, this has a {name}")
 

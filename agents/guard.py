@@ -7,8 +7,8 @@ how much of the model's action is used::
     trust = 1 within NEAR of the ranges, 0 from FAR on, linear between
     action = scheduler + trust · (model − scheduler)
 
-Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, ± 30 s of price,
-and two instances.
+Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, ± half an
+hour of price, and two instances.
 """
 
 from __future__ import annotations

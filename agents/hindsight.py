@@ -21,7 +21,7 @@ from prfaas_env.environment.core import ControlLoop
 from prfaas_env.policies import load_policy
 from prfaas_env.profiles import Positive
 from prfaas_env.scenario import Draw
-from prfaas_env.simulator.control import Control
+from prfaas_env.simulator.control import Control, RoutingLaw
 
 from .planning import PlanningParameters, PlanningPolicy, in_steps
 
@@ -30,8 +30,9 @@ __all__ = ["Hindsight", "HindsightParameters"]
 
 @dataclass(frozen=True)
 class HindsightParameters(PlanningParameters):
-    """``starts``: the policies whose sequences it begins with. The ``finalists`` cheapest of them are improved by the
-    first half of the stretches, the best of those by the second."""
+    """``starts``: the policies whose sequences it begins with; ``laws``: the routing laws that it may use (policies of
+    others are no start). The ``finalists`` cheapest of the sequences are improved by the first half of the stretches,
+    the best of those by the second."""
 
     stretches_s: tuple[Positive, ...] = (900.0, 300.0, 100.0, 300.0, 100.0, 30.0)
     starts: tuple[str, ...] = (
@@ -45,12 +46,15 @@ class HindsightParameters(PlanningParameters):
         "priced-completion",
         "learned",
     )
+    laws: tuple[RoutingLaw, ...] = ("threshold", "price")
     finalists: Annotated[int, Range(ge=1)] = 2
 
     def check(self) -> None:
         super().check()
         if not self.starts or "hindsight" in self.starts or "mpc" in self.starts:
             raise ConfigError("starts: expected at least one policy, none that plans")
+        if not self.laws:
+            raise ConfigError("laws: expected at least one routing law")
 
 
 class Hindsight(PlanningPolicy):
@@ -78,15 +82,21 @@ class Hindsight(PlanningPolicy):
         engine = compiled_engine(own.episode.engine, "hindsight")
         run = Rollouts(engine, scenario.control_step_s, scenario.horizon_s, cache_rule=loop.cache_rule)
         beginning = engine.snapshot()
-        sequences = [_played(name, loop, draw) for name in self.parameters.starts]
+        played = [_played(name, loop, draw) for name in self.parameters.starts]
+        sequences = [knobs for law, knobs in played if law in self.parameters.laws]
+        if not sequences:
+            raise ConfigError(f"starts: expected a policy that routes by {' or '.join(self.parameters.laws)}")
         sequences.sort(key=lambda knobs: run.cost(beginning, knobs, 0))
         engine.restore(beginning)
         stretches = in_steps(self.parameters.stretches_s, scenario.control_step_s)
         coarse, fine = stretches[: len(stretches) // 2], stretches[len(stretches) // 2 :]
         bounds = scenario.deployment.prefill_bounds
-        finalists = [improve([run], knobs, coarse, bounds) for knobs in sequences[: self.parameters.finalists]]
+        finalists = [
+            improve([run], knobs, coarse, bounds, self.parameters.laws)
+            for knobs in sequences[: self.parameters.finalists]
+        ]
         knobs, _ = min(finalists, key=lambda found: found[1])
-        return improve([run], knobs, fine, bounds)[0]
+        return improve([run], knobs, fine, bounds, self.parameters.laws)[0]
 
 
 def _like(loop: ControlLoop, action: str) -> ControlLoop:
@@ -94,8 +104,8 @@ def _like(loop: ControlLoop, action: str) -> ControlLoop:
     return ControlLoop(loop.scenario, action, window_s=loop.window_s, cache_rule=loop.cache_rule)
 
 
-def _played(name: str, like: ControlLoop, draw: Draw) -> np.ndarray:
-    """The sequence of controls of a policy on an episode."""
+def _played(name: str, like: ControlLoop, draw: Draw) -> tuple[RoutingLaw, np.ndarray]:
+    """The routing law of a policy, and its sequence of controls on an episode."""
     from prfaas_env.search.rollout import as_knobs
 
     policy = load_policy(name, like.scenario)
@@ -106,4 +116,4 @@ def _played(name: str, like: ControlLoop, draw: Draw) -> np.ndarray:
         interval = loop.step(action)
         sequence.append(as_knobs(interval.control))
         observation, start, ended = interval.observation, np.array([False]), interval.ended
-    return np.array(sequence)
+    return interval.control.law, np.array(sequence)

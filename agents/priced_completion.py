@@ -47,8 +47,8 @@ class PricedCompletionParameters(LoadAwareParameters):
     hysteresis: Annotated[float, Range(ge=0, lt=1)] = 0.05
     price_s: float = 0.0
     load_price_s: float = 0.8
-    queue_relief: Annotated[float, Range(ge=0, le=1)] = 0.5
-    relief_after_s: NonNegative = 10.0
+    queue_relief: Annotated[float, Range(ge=0, le=1)] = 0.9
+    relief_after_s: NonNegative = 5.0
 
 
 class PricedCompletion(LoadAware):

@@ -295,7 +295,7 @@ def test_the_price_is_odd_increasing_and_finer_near_zero(deployment: Deployment)
     form = action_form("price", deployment)
     prices = np.array([form.decode(np.array([a, 0.0]), 1e4, 3).price_s for a in np.linspace(-1, 1, 41)])
     np.testing.assert_allclose(prices, -prices[::-1], atol=1e-12)
-    assert prices[-1] == pytest.approx(30.0)
+    assert prices[-1] == pytest.approx(1800.0)
     assert (np.diff(prices) > 0).all()
     assert np.diff(prices)[20] < np.diff(prices)[-1] / 5
 
@@ -332,6 +332,20 @@ def test_the_terms_are_what_happened_per_nominal_arrival() -> None:
     assert total["egress_usd"] == pytest.approx(timeline[:, SIGNAL["link_sent_bytes"]].sum() / 1e9 * 0.02)
     assert total["egress_usd"] > 0
     assert total["instances_usd"] == pytest.approx(scenario.deployment.instances_usd_per_hour * 300 / 3600)
+
+
+def test_the_patient_reward_is_the_sum_of_all_ttfts() -> None:
+    """In an overload, where the capped one is not."""
+    scenario = load_scenario("paper-stationary-80").with_overrides(horizon_s=600.0, load=2.5)
+    totals = {}
+    for reward in ("ttft", "mean-ttft"):
+        env = PrfaaSEnv(scenario, reward=reward)
+        totals[reward] = sum(step[3]["waiting"] for step in episode(env, 4)[1:])
+        log = env.finish()
+    waited = (np.minimum(log["first_token_s"], 600.0) - log["arrival_s"]).sum()
+    nominal = scenario.lambda_max_rps * scenario.control_step_s
+    assert totals["mean-ttft"] * nominal == pytest.approx(waited)
+    assert totals["ttft"] < 0.9 * totals["mean-ttft"]
 
 
 def test_no_request_is_lost_at_the_horizon() -> None:

@@ -148,6 +148,20 @@ def test_hindsight_is_no_worse_than_any_policy_it_begins_with_and_its_plan_can_b
     assert bound["ttft_mean_s"] < min(other["ttft_mean_s"] for other in others.values())
 
 
+def test_hindsight_of_one_routing_law_keeps_to_it() -> None:
+    scenario = short("drift-mix", 300.0, load=1.0)
+    found = {}
+    for law, start, other in (("threshold", "load-aware", "price"), ("price", "least-completion", "threshold")):
+        hindsight = load_policy("hindsight", scenario, stretches_s=(150.0, 50.0), laws=(law,))
+        run = simulate(scenario, hindsight, seed=3)
+        found[law] = run.summary["ttft_mean_s"]
+        assert (run.controls["by_price"] == (law == "price")).all()
+        assert found[law] <= simulate(scenario, start, seed=3).summary["ttft_mean_s"]
+        with pytest.raises(ConfigError, match=f"starts: expected a policy that routes by {other}"):
+            simulate(scenario, load_policy("hindsight", scenario, laws=(other,), starts=(start,)), seed=3)
+    assert found["threshold"] != found["price"]
+
+
 def test_mpc_plans_on_what_has_been_seen_and_on_nothing_that_is_to_come() -> None:
     scenario = short("paper-stationary", 120.0, load=1.6)
     controls = []

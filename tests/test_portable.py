@@ -106,9 +106,11 @@ def test_components_that_a_policy_is_not_to_see_stay_unseen(tmp_path: Path, obse
     pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
     from agents.export import network_of
     from agents.trained import Trained
-    from prfaas_env.training.mask import masking
+    from prfaas_env.training.features import Scaling, feature_arguments
 
-    model = Trained(saved("PPO", tmp_path, policy_kwargs=masking(["link", "pools"]))).model
+    width = len(COMPONENTS)
+    scaling = Scaling(np.full(width, 2.0, dtype=np.float32), np.full(width, 0.5, dtype=np.float32))
+    model = Trained(saved("PPO", tmp_path, policy_kwargs=feature_arguments(scaling.only(["link", "pools"])))).model
     own, _ = model.predict(observations, deterministic=True)
     np.testing.assert_allclose(network_of(model, "here")(observations), own, atol=TOLERANCE)
     unseen = observations.copy()

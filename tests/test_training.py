@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ from prfaas_env.cli.errors import BAD_INPUT, INTERRUPTED, run
 from prfaas_env.config import ConfigError, to_mapping
 from prfaas_env.environment.actions import ActionName
 from prfaas_env.environment.core import ControlLoop
-from prfaas_env.environment.observation import COMPONENTS, GROUPS, layout_hash
+from prfaas_env.environment.observation import COMPONENTS, GROUPS, layout_hash, observation_space
 from prfaas_env.environment.reward import REWARDS
 from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.policies import load_policy
@@ -161,8 +163,10 @@ def test_a_model_to_act_carries_no_optimiser(finished: Path, tmp_path: Path) -> 
     assert (finished / "model.zip").stat().st_size < 150_000
 
 
-def test_curves_show_the_system_and_the_terms_of_the_reward(finished: Path) -> None:
-    found = curves(finished)
+def test_curves_show_the_system_and_the_terms_of_the_reward(scenarios: str, tmp_path: Path) -> None:
+    alone = ("--reward", "ttft", "--set", "paired=false")
+    assert call(*small(scenarios, tmp_path / "run"), *alone) == 0
+    found = curves(tmp_path / "run")
     system = {"n_prefill", "ttft_mean_s", "threshold_tokens_geometric", "link_utilisation", "remote_queue"}
     assert {f"system/{name}" for name in system} <= found.keys()
     assert {"correction/route_size", "correction/split_size", "validation/ttft_ratio"} <= found.keys()
@@ -185,6 +189,7 @@ def test_curves_show_the_system_and_the_terms_of_the_reward(finished: Path) -> N
 def test_an_untrained_policy_is_the_scheduler_it_corrects(
     algo: AlgoName, action: ActionName, scripted: str, tmp_path: Path
 ) -> None:
+    from prfaas_env.training.features import Scaling
     from prfaas_env.training.learners import new_model
     from prfaas_env.training.model import save_actor
 
@@ -192,7 +197,7 @@ def test_an_untrained_policy_is_the_scheduler_it_corrects(
     settings = Settings(scenarios=("drift-mix",), algo=algo, n_envs=2, action=action)
     environments = training_environments(settings, [scenario], training_seed(0, 0))
     card = {"algorithm": ALGORITHMS[algo], "action": action, "observation": layout_hash()}
-    model: Any = new_model(settings, environments)
+    model: Any = new_model(settings, environments, Scaling.unit())
     learning = getattr(model.policy, "actor", model.policy)
     optimiser = learning.optimizer
     save_actor(model, tmp_path, card)
@@ -290,13 +295,14 @@ def test_a_policy_sees_only_the_groups_that_it_was_given(scenarios: str, tmp_pat
 
 def test_evolution_compares_pairs_on_the_same_episode(scenarios: str) -> None:
     from prfaas_env.training.evolution import Evolution, signed_ranks
+    from prfaas_env.training.features import Scaling
     from prfaas_env.training.learners import new_model
 
     assert signed_ranks(np.array([0.5, -10.0, 0.0, 2.0])) == pytest.approx([0.5, -1.0, 0.0, 0.75])
     found = [load_scenario(path) for path in scenarios.split(",")]
     settings = Settings(scenarios=("x",), algo="es", n_envs=8, perturbation=1e-9)
     environments = training_environments(settings, found, training_seed(0, 0))
-    model = new_model(settings, environments)
+    model = new_model(settings, environments, Scaling.unit())
     assert isinstance(model, Evolution)
     with torch.no_grad():
         model.policy.action_net.weight.normal_()
@@ -310,6 +316,59 @@ def test_evolution_compares_pairs_on_the_same_episode(scenarios: str) -> None:
     assert len(np.unique(pairs[:, 0].round(6))) == 4
     assert model.num_timesteps == 8 * 6
     environments.close()
+
+
+def test_a_pair_of_rewards_is_the_gain_over_the_zero_action(scenarios: str) -> None:
+    """Nothing for doing nothing; over an episode, one less the ratio of what was waited."""
+    found = [load_scenario(path) for path in scenarios.split(",")]
+    settings = Settings(scenarios=("x",), n_envs=4, reward="mean-ttft", paired=True)
+    steps = math.ceil(found[0].horizon_s / found[0].control_step_s)
+    for action, episodes in (((0.0, 0.0), 3), ((0.4, -0.5), 2)):
+        environments = training_environments(settings, found, training_seed(0, 0))
+        single = training_environments(replace(settings, paired=False), found, training_seed(0, 0))
+        zero = training_environments(replace(settings, paired=False), found, training_seed(0, 0))
+        for copies in (environments, single, zero):
+            copies.reset()
+        for _ in range(episodes):
+            gains, own, base = np.zeros(4), np.zeros(4), np.zeros(4)
+            for _ in range(steps):
+                taken = np.tile(np.array(action, dtype=np.float32), (4, 1))
+                for copies, total, given in (
+                    (environments, gains, taken),
+                    (single, own, taken),
+                    (zero, base, 0 * taken),
+                ):
+                    copies.step(given)
+                    total += copies.original_rewards
+            np.testing.assert_allclose(gains / steps, 1.0 - own / base, atol=1e-5)
+            assert (gains == 0.0).all() == (action == (0.0, 0.0))
+        for copies in (environments, single, zero):
+            copies.close()
+
+
+def test_features_are_centred_stretched_and_bounded(scenarios: str) -> None:
+    from prfaas_env.training.features import Features, measured_scaling
+
+    found = [load_scenario(path) for path in scenarios.split(",")]
+    scaling = measured_scaling("residual", found, lesson_seeds(0, 1)[0], copies=4)
+    extractor = Features(observation_space(), scaling.factor.tolist(), scaling.offset.tolist())
+    observations = []
+    for scenario in found:
+        loop = ControlLoop(scenario, "residual")
+        observations.append(loop.reset(11))
+        while len(loop.episode.signals) < loop.steps:
+            observations.append(loop.step(np.zeros(2)).observation)
+    seen = torch.from_numpy(np.array(observations))
+    features = extractor(seen).numpy()
+    assert np.abs(features).max() <= 1.0
+    assert np.abs(features.mean(axis=0)).max() < 0.5
+    names = [component.name for component in COMPONENTS]
+    constant = names.index("control_step_s")
+    assert scaling.factor[constant] == 0.0
+    assert (features[:, constant] == 0.0).all()
+    # Two instances of a small cluster are told apart as well as the load is.
+    n_prefill = names.index("prefill_nodes")
+    assert features[:, n_prefill].std() > 5 * seen.numpy()[:, n_prefill].std()
 
 
 class _Silent(BaseCallback):
@@ -402,9 +461,10 @@ def test_training_meets_no_seed_of_validation_or_evaluation(
 
     monkeypatch.setattr(Scenario, "draw", spy)
     assert call(*small(scenarios, tmp_path / "run"), "--seed", "0") == 0
-    first = {seed for seed in met if seed >= FIRST_TRAINING_SEED}
+    lessons = lesson_seeds(0, 4)  # of two copies for each scenario, from which the observations' scale is taken
+    first = {seed for seed in met if seed >= FIRST_TRAINING_SEED} - set(lessons)
     assert first == set(range(FIRST_TRAINING_SEED, FIRST_TRAINING_SEED + 4))
-    assert set(met) - first == set(validation_seeds(2))
+    assert set(met) - first == set(validation_seeds(2)) | set(lessons)
     met.clear()
     assert call("--resume", tmp_path / "run", "--timesteps", FULL + ROLLOUT) == 0
     resumed = {seed for seed in met if seed >= FIRST_TRAINING_SEED}
@@ -457,10 +517,10 @@ def test_a_teachers_episodes_are_training_and_no_others(
         return draw(self, seed)
 
     monkeypatch.setattr(Scenario, "draw", spy)
-    lessons = ("teacher=load-aware", "teacher_episodes=2")
+    lessons = ("teacher=load-aware", "teacher_episodes=3")
     assert call(*small(scenarios, tmp_path / "run"), *(x for more in lessons for x in ("--set", more))) == 0
     own = set(range(training_seed(3, 0), training_seed(3, 0) + 4))
-    assert met == own | set(lesson_seeds(3, 2)) | set(validation_seeds(2))
+    assert met == own | set(lesson_seeds(3, 4)) | set(validation_seeds(2))
     assert training_seed(3, Settings(scenarios=("x",), timesteps=RUN_STRIDE // 2 - 1).timesteps) < lesson_seeds(3, 1)[0]
 
 
@@ -489,7 +549,7 @@ def test_corrections_of_nothing_are_the_policy_itself(
 ) -> None:
     """In the copies that a learner trains on, and in what it saves."""
     scenario = load_scenario(scenarios.split(",")[0])
-    settings = Settings(scenarios=("x",), algo="es", action=action, corrects=base, n_envs=2)  # es: all begin at once
+    settings = Settings(scenarios=("x",), algo="es", action=action, corrects=base, reward="ttft", n_envs=2)
     copies = training_environments(settings, [scenario], 0)
     copies.unwrapped.seed_each([7, 8])
     copies.reset()
@@ -543,7 +603,7 @@ def test_each_reward_is_validated_by_what_it_stands_for() -> None:
     assert OBJECTIVES.keys() == REWARDS.keys()
     summary = {"ttft_mean_s": 2.0, "arrived": 99, "goodput": 49 / 99, "cost_usd": 0.99}
     assert {name: cost(summary) for name, cost in OBJECTIVES.items()} == pytest.approx(
-        {"ttft": 2.0, "goodput": 2.0, "cost": 3.0}
+        {"ttft": 2.0, "mean-ttft": 2.0, "goodput": 2.0, "cost": 3.0}
     )
 
 
@@ -553,7 +613,7 @@ def test_a_validator_tells_better_from_worse(scenarios: str) -> None:
             self.action = np.array(action, dtype=np.float32)
 
         def predict(self, observation: np.ndarray, **_: Any) -> tuple[np.ndarray, None]:
-            return self.action, None
+            return np.broadcast_to(self.action, (len(observation), 2)), None
 
     settings = Settings(scenarios=("steady",), validation_seeds=2)
     steady = load_scenario(scenarios.split(",")[1]).with_overrides(load=0.9, horizon_s=1200.0)
@@ -574,7 +634,7 @@ def test_a_validator_tells_better_from_worse(scenarios: str) -> None:
         (["--scenario", "drift-mix,paper-stationary", "--n-envs", "1"], "n_envs: expected at least 2, 1 for each of 2"),
         (["--scenario", "drift-mix", "--timesteps", "0"], "timesteps: expected a whole number ≥ 1"),
         (["--scenario", "drift-mix", "--action", "residul"], "did you mean 'residual'"),
-        (["--scenario", "drift-mix", "--reward", "tft"], "expected one of ttft, goodput, cost"),
+        (["--scenario", "drift-mix", "--reward", "tft"], "expected one of ttft, mean-ttft, goodput, cost"),
         (["--scenario", "drift-mix", "--algo", "sacc"], "did you mean 'sac'"),
         (
             ["--scenario", "drift-mix", "--algo", "sac", "--set", "clip_range=0.1"],
@@ -595,7 +655,7 @@ def test_a_validator_tells_better_from_worse(scenarios: str) -> None:
         (["--scenario", "drift-mix", "--set", "rollout_steps=1e12"], "rollout_steps: expected a whole number"),
         (["--scenario", "drift-mix", "--set", "log_std=1e300"], "log_std: expected a number"),
         (["--scenario", "drift-mix", "--set", f"epochs={'[' * 100_000}"], "epochs: expected a whole number"),
-        (["--scenario", "drift-mix", "--set", "minibatches=9999"], "minibatches: expected to split the 5760 steps"),
+        (["--scenario", "drift-mix", "--set", "minibatches=9999"], "minibatches: expected to split the 7200 steps"),
         ([], "at least one scenario"),
     ],
 )

@@ -256,32 +256,12 @@ def test_what_cannot_be_stepped_or_reset_is_refused() -> None:
         vector.step(zeros)
 
 
-def test_staggered_copies_are_cut_short_once_each_elsewhere() -> None:
-    def ends(env: PrfaaSVectorEnv, steps: int) -> list[list[int]]:
-        env.reset(seed=3)
-        found: list[list[int]] = [[] for _ in range(env.num_envs)]
-        for k in range(steps):
-            (
-                observations,
-                rewards,
-                *_,
-            ) = seen = env.step(np.zeros((env.num_envs, 2)))
-            paths.setdefault(id(env), []).append((observations, rewards))
-            for row in np.flatnonzero(seen[3]).tolist():
-                found[row].append(k + 1)
-        return found
-
-    paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
-    arguments = {"scenario": "drift-mix", "horizon_s": 200.0, "autoreset_mode": AutoresetMode.SAME_STEP}
-    together, apart = PrfaaSVectorEnv(6, **arguments), PrfaaSVectorEnv(6, staggered=True, **arguments)
-    assert ends(together, 20) == [[20]] * 6
-    first = ends(apart, 45)
-    assert first[0] == [20, 40]
-    assert all(0 < cut[0] <= 20 and cut[1] - cut[0] == 20 for cut in first)
-    assert len({cut[0] for cut in first}) == 6
-    for row, cut in enumerate(first):  # until the cut it is the same episode
-        for (a, r), (b, s) in list(zip(paths[id(together)], paths[id(apart)], strict=False))[: cut[0] - 1]:
-            np.testing.assert_array_equal(a[row], b[row])
-            assert r[row] == s[row]
-    paths.clear()
-    assert ends(apart, 45) == first
+def test_copies_with_one_seed_share_an_episode_and_go_on_alike(staggered: list[Scenario]) -> None:
+    """Neighbours take an episode that was drawn once, and a copy alone gets the same sequence."""
+    actions = random_actions(60, 1)
+    together, alone = PrfaaSVectorEnv(2, staggered[:1]), PrfaaSVectorEnv(1, staggered[:1])
+    np.testing.assert_array_equal(together.reset(seed=[5, 5])[0], np.repeat(alone.reset(seed=[5])[0], 2, axis=0))
+    for action in actions:
+        both, one = together.step(np.repeat(action, 2, axis=0)), alone.step(action)
+        for given, expected in zip(both[:4], one[:4], strict=True):
+            np.testing.assert_array_equal(given, np.repeat(expected, 2, axis=0))

@@ -15,9 +15,10 @@ from rich.console import Console
 from benchmarks.ablations.variants import COMMON, Variant
 from prfaas_env.config import from_mapping
 from prfaas_env.evaluation.results import write_atomically
-from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.evaluation.standings import BASELINE
 from prfaas_env.evaluation.suites import resolve_suite
+from prfaas_env.evaluation.together import summaries_together
+from prfaas_env.policies import load_policy
 from prfaas_env.seeds import validation_seeds
 from prfaas_env.training.folder import RunFolder
 from prfaas_env.training.run import train
@@ -51,6 +52,7 @@ class Study:
         self._out, self._common, self._console = out / f"{timesteps}", common, console or Console(stderr=True)
         self._validation = list(validation)
         self.scenarios = resolve_suite(validation, self.seeds[0]).scenarios
+        self._draws = [[scenario.draw(seed) for seed in self.seeds] for scenario in self.scenarios]
 
     def settings(self, variant: Variant, seed: int) -> dict[str, Any]:
         """All that a run is given. Nothing is validated on the way but its beginning and its end."""
@@ -81,7 +83,7 @@ class Study:
     def played(self, policy: str = BASELINE) -> Episodes:
         """A policy on every scenario and seed of validation."""
         found: Episodes = {}
-        for scenario in self.scenarios:
-            summaries = [simulate(scenario, policy, seed).summary for seed in self.seeds]
+        for scenario, draws in zip(self.scenarios, self._draws, strict=True):
+            summaries = summaries_together(scenario, load_policy(policy, scenario), draws)
             found[scenario.name] = [{key: summary[key] for key in FIGURES} for summary in summaries]
         return found

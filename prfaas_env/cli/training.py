@@ -49,7 +49,7 @@ def _assignments(_context: click.Context, _parameter: click.Parameter, values: t
 @click.option("--n-envs", type=int, metavar="K", help="Environment copies." + _DEFAULT["n_envs"])
 @click.option("--seed", type=int, metavar="I", help="Of the network and of the training episodes." + _DEFAULT["seed"])
 @click.option("--action", metavar="FORM", help="residual, absolute or price." + _DEFAULT["action"])
-@click.option("--reward", metavar="KIND", help="ttft, goodput or cost." + _DEFAULT["reward"])
+@click.option("--reward", metavar="KIND", help="mean-ttft, ttft, goodput or cost." + _DEFAULT["reward"])
 @click.option(
     "--set",
     "more",

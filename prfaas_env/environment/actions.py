@@ -37,8 +37,9 @@ PREFILL_SPAN = 1.5
 """A full residual action moves N_p by 1.5 instances, rounded away from zero to 2."""
 THRESHOLD_LOW_TOKENS, THRESHOLD_HIGH_TOKENS = 256.0, 262144.0
 """Range of the absolute threshold; its two ends mean all remote (t = 0) and all local (t = ∞)."""
-PRICE_SPAN_S, PRICE_CURVATURE = 30.0, 3.0
-"""A full price action is ± 30 s; the sinh between is finer near zero (9 s a unit there)."""
+PRICE_SPAN_S, PRICE_CURVATURE = 1800.0, 8.0
+"""A full price action is ± half an hour, so that in an overload one pool may wait and the other need not; the sinh between
+is finer near zero (10 s a unit there)."""
 
 
 class Knobs(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.kernel import DESK, DESK_SCALARS, FORM, GROW, Desk
 from prfaas_env.environment.observation import COMPONENTS
 from prfaas_env.environment.recent import empty_recent
-from prfaas_env.environment.reward import PATIENCE_S, TERMS
-from prfaas_env.scenario import Draw
+from prfaas_env.environment.reward import TERMS
+from prfaas_env.scenario import Draw, Scenario
 from prfaas_env.simulator.compiled.engine import CompiledEngine
 from prfaas_env.simulator.compiled.state import SIM
 from prfaas_env.simulator.control import Control
@@ -68,11 +68,13 @@ class Batch:
     """Copies of the control loop, copy i that of ``loops[i]``, on the compiled engine.
 
     ``threads``: how many step at a time (default: one a core); the result does not depend on it. While the copies run,
-    the next episode of each is drawn in the background from the copy's own generator.
+    the next episode of each is drawn in the background from the copy's own generator. With ``keep_log`` the engines
+    remember every request.
     """
 
-    def __init__(self, loops: Sequence[ControlLoop], threads: int | None = None) -> None:
+    def __init__(self, loops: Sequence[ControlLoop], threads: int | None = None, keep_log: bool = False) -> None:
         n = len(loops)
+        self._keep_log = keep_log
         self.loops = list(loops)
         self.observations = np.zeros((n, len(COMPONENTS)), dtype=np.float32)
         self._closed_forms = [
@@ -93,6 +95,7 @@ class Batch:
         self._chosen = np.zeros((n, 2))
         self._generators: list[np.random.Generator | None] = [None] * n
         self._next_draws: list[Future[Draw] | None] = [None] * n
+        self._latest: dict[int, tuple[Any, int, Draw]] = {}
         self.threads = max(1, min(threads or os.cpu_count() or 1, n))
         self._workers: ThreadPoolExecutor | None = None
         self._drawer: ThreadPoolExecutor | None = None
@@ -113,17 +116,20 @@ class Batch:
         self._next_draws[row] = None
         self._generators[row] = generator
 
-    def reset(self, row: int, steps: int | None = None) -> None:
-        """Begin the next episode of copy ``row``; its first observation stands in ``observations[row]``.
-
-        ``steps`` ends it after so many control intervals instead of at the horizon.
-        """
-        loop, desk, closed_form = self.loops[row], self.desks[row], self._closed_forms[row]
+    def reset(self, row: int) -> None:
+        """Begin the next episode of copy ``row``; its first observation stands in ``observations[row]``."""
         generator = self._generators[row]
         if generator is None:
             raise RuntimeError("no generator: call seed first")
-        pending = self._next_draws[row]
-        draw = pending.result() if pending is not None else loop.scenario.draw(generator)
+        scenario, pending = self.loops[row].scenario, self._next_draws[row]
+        self.begin(row, pending.result() if pending is not None else self._drawn(scenario, generator))
+        if self._drawer is None:
+            self._drawer = ThreadPoolExecutor(1, thread_name_prefix="prfaas-draw")
+        self._next_draws[row] = self._drawer.submit(self._drawn, scenario, generator)
+
+    def begin(self, row: int, draw: Draw) -> None:
+        """Begin a given episode in copy ``row``."""
+        loop, desk, closed_form = self.loops[row], self.desks[row], self._closed_forms[row]
         scenario, deployment = loop.scenario, loop.scenario.deployment
         engine = CompiledEngine(
             deployment,
@@ -132,8 +138,8 @@ class Batch:
             faults=draw.faults,
             objectives=scenario.objectives,
             control=Control(deployment.local.prefill, deployment.threshold_tokens),
-            patience_s=PATIENCE_S,
-            keep_log=False,
+            patience_s=loop.patience_s,
+            keep_log=self._keep_log,
         )
         self._seat(row, engine)
         closed_form.reset()
@@ -142,15 +148,23 @@ class Batch:
         d = desk.scalars[0]
         for name in ("steps", "running", "window_at", "ttft_mean_s", "reward", "ended", "price_s"):
             d[name] = 0
-        d["horizon_s"] = (
-            scenario.horizon_s if steps is None else min(steps * scenario.control_step_s, scenario.horizon_s)
-        )
+        d["horizon_s"] = scenario.horizon_s
         d["threshold_tokens"] = deployment.threshold_tokens
         d["day_s"], d["start_hour"] = draw.clock.day_s, draw.clock.start_h or 0.0
         kernel.observe_now(kernel.OPERATE, self._sim_tables, self._desk_tables, row, self.observations)
-        if self._drawer is None:
-            self._drawer = ThreadPoolExecutor(1, thread_name_prefix="prfaas-draw")
-        self._next_draws[row] = self._drawer.submit(loop.scenario.draw, generator)
+
+    def _drawn(self, scenario: Scenario, generator: np.random.Generator) -> Draw:
+        """The next episode from a generator, which is only spawned from; of alike generators in turn, the same one."""
+        seeds = generator.bit_generator.seed_seq
+        assert isinstance(seeds, np.random.SeedSequence)
+        begun = (seeds.entropy, seeds.spawn_key, seeds.n_children_spawned)
+        known = self._latest.get(id(scenario))
+        if known is not None and known[0] == begun:
+            seeds.spawn(known[1])
+            return known[2]
+        draw = scenario.draw(generator)
+        self._latest[id(scenario)] = begun, seeds.n_children_spawned - begun[2], draw
+        return draw
 
     def _seat(self, row: int, engine: CompiledEngine) -> None:
         # The engine measures into the batch's arrays.

@@ -17,7 +17,7 @@ from prfaas_env.environment.actions import action_form
 from prfaas_env.environment.cache_rule import check_cache_rule, is_abundant
 from prfaas_env.environment.observation import FACT, coarse_shares, encode, raw_observation
 from prfaas_env.environment.recent import empty_recent, recent_rates, update_recent
-from prfaas_env.environment.reward import PATIENCE_S, reward_terms, reward_weights, term_factors, weigh
+from prfaas_env.environment.reward import patience_s, reward_terms, reward_weights, term_factors, weigh
 from prfaas_env.scenario import Draw, Scenario
 from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.engine import Engine, make_engine
@@ -97,7 +97,7 @@ class ControlLoop:
         self.window_s = float(window_s)
         self.cache_rule = check_cache_rule(cache_rule)
         self.actions = action_form(action, scenario.deployment)
-        self.weights = reward_weights(reward)
+        self.weights, self.patience_s = reward_weights(reward), patience_s(reward)
         nominal_arrivals = scenario.lambda_max_rps * scenario.control_step_s
         self.factors = term_factors(scenario.deployment, nominal_arrivals)
         self.constants = self._constant_facts()
@@ -128,7 +128,7 @@ class ControlLoop:
             faults=draw.faults,
             objectives=scenario.objectives,
             control=control,
-            patience_s=PATIENCE_S,
+            patience_s=self.patience_s,
         )
         closed_form = OnlineClosedForm(deployment, scenario.nominal, self.window_s, scenario.control_step_s)
         signals, _ = engine.measure()

@@ -65,8 +65,10 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     {reward_table}
 
     By Little's law the waiting term, summed over an episode that drains, would be the sum of all TTFTs (less the
-    constant overhead); the cap keeps overloaded episodes from drowning the others. The throughput term, a second a
-    request, leaves a reason to serve those who have waited longer.
+    constant overhead). Under `mean-ttft` it is exactly that. The cap of the others keeps overloaded episodes from
+    drowning the rest, at a price: whoever has waited longer costs nothing more, so that it pays to give up on him. The
+    throughput term, a second a request, leaves a reason to serve him at all. To learn, take `mean-ttft` in pairs
+    ([training](training.md#pairs)).
 
     ## Starting State
 
@@ -95,7 +97,7 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ```
 
     - `scenario`: a shipped name, a path to a YAML file, or a `Scenario`.
-    - `action`: `residual` (recommended), `absolute` or `price`. `reward`: `ttft`, `goodput` or `cost`.
+    - `action`: `residual` (recommended), `absolute` or `price`. `reward`: `ttft`, `mean-ttft`, `goodput` or `cost`.
     - `engine`: which simulator runs it; `control_step_s` (1 to 300) and `horizon_s` override the scenario's.
     - `window_s`: window of the online closed form and of the slow rates, seconds.
     - `cache_rule`: `scarce` (each cluster's prefix cache counts alone), `abundant` (the longer prefix counts, and is

@@ -8,6 +8,7 @@ per request, and of one size whatever the deployment.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ __all__ = [
     "REWARDS",
     "TERMS",
     "Term",
+    "patience_s",
     "reward_table",
     "reward_terms",
     "reward_weights",
@@ -30,7 +32,9 @@ __all__ = [
 ]
 
 PATIENCE_S = 30.0
-"""A request counts in the waiting term for its first 30 s only, or overloaded episodes would drown all others."""
+"""A request counts in the waiting term for its first 30 s only, or overloaded episodes would drown all others.
+
+Whoever learns under it learns to give up on those that have waited longer, which is no way to a low mean TTFT."""
 
 
 class Term(NamedTuple):
@@ -42,7 +46,10 @@ class Term(NamedTuple):
 
 TERMS: tuple[Term, ...] = (
     Term(
-        "waiting", "s", "waiting_young_integral_s", f"time waited for first tokens, at most {PATIENCE_S:g} s a request"
+        "waiting",
+        "s",
+        "waiting_young_integral_s",
+        f"time waited for first tokens, at most {PATIENCE_S:g} s a request (`mean-ttft`: all of it)",
     ),
     Term("throughput", "1", "first_tokens", "first tokens given"),
     Term("goodput", "1", "completed_good", "requests finished within their TTFT and TPOT objectives"),
@@ -54,11 +61,14 @@ TERMS: tuple[Term, ...] = (
 _TTFT = {"waiting": -1.0, "throughput": 1.0}
 REWARDS: Mapping[str, Mapping[str, float]] = {
     "ttft": _TTFT,
+    "mean-ttft": {"waiting": -1.0},
     "goodput": {"goodput": 1.0},
     # A cent a request weighs as much as a second of TTFT.
     "cost": {**_TTFT, "egress_usd": -100.0, "instances_usd": -100.0},
 }
 """Weights of the terms for each kind of reward; a term that is not named weighs 0."""
+PATIENT = ("mean-ttft",)
+"""Rewards under which a request counts for as long as it waits: their sum is that of all TTFTs, exactly."""
 
 _SIGNALS = np.array([SIGNAL[term.signal] for term in TERMS])
 
@@ -68,6 +78,11 @@ def reward_weights(name: str) -> np.ndarray:
     if name not in REWARDS:
         raise ConfigError(f"unknown reward {name!r}{nearest(name, REWARDS)}")
     return np.array([REWARDS[name].get(term.name, 0.0) for term in TERMS])
+
+
+def patience_s(name: str) -> float:
+    """For how long a request counts in the waiting term under a kind of reward."""
+    return math.inf if name in PATIENT else PATIENCE_S
 
 
 def term_factors(deployment: Deployment, nominal_arrivals: float) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from prfaas_env.simulator.signals import SIGNAL
 __all__ = ["PrfaaSVectorEnv"]
 
 ScenarioLike = str | Path | Scenario
-GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 
 
 class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
@@ -39,8 +37,6 @@ class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndar
     - ``autoreset_mode``: ``NextStep`` (default; Gymnasium's name or enum), ``SameStep`` or ``Disabled`` (then reset
       with ``options={"reset_mask": …}``).
     - ``threads``: copies stepped at a time; the results do not depend on it.
-    - ``staggered``: the first episode of each copy after it was seeded is cut short, each elsewhere, so that from then
-      on the copies are spread evenly over the phases of an episode instead of all beginning at once.
 
     Raises :class:`ConfigError` on an argument it cannot use.
     """
@@ -61,7 +57,6 @@ class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndar
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         threads: int | None = None,
         render_mode: str | None = None,
-        staggered: bool = False,
     ) -> None:
         if num_envs < 1:
             raise ConfigError(f"num_envs: expected at least 1, got {num_envs}")
@@ -91,7 +86,6 @@ class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndar
         self.single_observation_space = observation_space()
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self._staggered = staggered
         self._seeded = False
         self._ended = np.zeros(num_envs, dtype=bool)
 
@@ -109,16 +103,14 @@ class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndar
         if mask.shape != (self.num_envs,) or not mask.any():
             raise ConfigError(f"reset: reset_mask: expected {self.num_envs} booleans, one true at least")
         seeds = _seeds(seed, self.num_envs)
-        first = np.zeros(self.num_envs, dtype=bool)
         for row in np.flatnonzero(mask).tolist():
             if seeds[row] is not None or not self._seeded:
                 self.batch.seed(row, seeding.np_random(seeds[row])[0])
-                first[row] = True
         if not self._seeded and not mask.all():
             raise ConfigError("reset: the first reset must be of every copy")
         self._seeded = True
         for row in np.flatnonzero(mask).tolist():
-            self.batch.reset(row, self._first_steps(row) if first[row] and self._staggered else None)
+            self.batch.reset(row)
         self._ended[mask] = False
         return self.batch.observations.copy(), {}
 
@@ -155,10 +147,6 @@ class PrfaaSVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndar
         else:
             self._ended = truncated.copy()
         return observations, rewards, np.zeros(self.num_envs, dtype=bool), truncated, infos
-
-    def _first_steps(self, row: int) -> int:
-        """Steps of a staggered copy's first episode: by multiples of the golden ratio, any few copies lie far apart."""
-        return math.ceil((1.0 - (row * GOLDEN_RATIO) % 1.0) * self.batch.loops[row].steps)
 
     def _infos(self, stepped: np.ndarray) -> dict[str, Any]:
         """The scalar environment's infos as arrays, each with a mask of the copies that it is known of."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from prfaas_env.search.rollout import BY_PRICE, N_PREFILL, PRICE, THRESHOLD, Cost, Rollouts
 from prfaas_env.simulator.compiled.engine import Snapshot
+from prfaas_env.simulator.control import RoutingLaw
 
 __all__ = ["improve", "moves", "total"]
 
@@ -21,6 +22,7 @@ PRICE_STEPS_S = (-16.0, -4.0, -1.0, 1.0, 4.0, 16.0)
 THRESHOLD_FACTORS = (0.5, 0.8, 1.25, 2.0)
 THRESHOLDS_TOKENS = (4096.0, 8192.0, 16384.0, 32768.0, 65536.0)  # where a price gives way to a threshold
 NODE_STEPS = (-2, -1, 1, 2)
+LAWS: tuple[RoutingLaw, ...] = ("threshold", "price")
 
 
 def total(costs: Sequence[Cost]) -> Cost:
@@ -28,8 +30,12 @@ def total(costs: Sequence[Cost]) -> Cost:
     return Cost(sum(cost.unserved for cost in costs), sum(cost.ttft_s for cost in costs))
 
 
-def moves(knobs: np.ndarray, first: int, last: int, low: int, high: int) -> Iterator[np.ndarray]:
-    """Sequences that differ from ``knobs`` in rows ``first`` to ``last`` (exclusive); N_p stays within [low, high]."""
+def moves(
+    knobs: np.ndarray, first: int, last: int, bounds: tuple[int, int], laws: Sequence[RoutingLaw] = LAWS
+) -> Iterator[np.ndarray]:
+    """Sequences that differ from ``knobs`` in rows ``first`` to ``last`` (exclusive); N_p stays within ``bounds``, and
+    rows change over to ``laws`` only."""
+    low, high = bounds
 
     def changed(column: int, values: np.ndarray | float) -> np.ndarray:
         other = knobs.copy()
@@ -47,12 +53,13 @@ def moves(knobs: np.ndarray, first: int, last: int, low: int, high: int) -> Iter
             yield changed(PRICE, stretch[:, PRICE] + step)
         if np.ptp(stretch[:, PRICE]) > 0 or stretch[0, PRICE] != 0.0:
             yield changed(PRICE, 0.0)
-        for threshold_tokens in THRESHOLDS_TOKENS:
+        for threshold_tokens in THRESHOLDS_TOKENS if "threshold" in laws else ():
             yield ruled(0.0, threshold_tokens, 0.0)
     else:
         for factor in THRESHOLD_FACTORS:
             yield changed(THRESHOLD, stretch[:, THRESHOLD] * factor)
-        yield ruled(1.0, 0.0, 0.0)
+        if "price" in laws:
+            yield ruled(1.0, 0.0, 0.0)
     tried = [stretch[:, N_PREFILL]]
     splits = [np.clip(stretch[:, N_PREFILL] + step, low, high) for step in NODE_STEPS]
     splits += [np.full(last - first, knobs[k, N_PREFILL]) for k in (first - 1, last) if 0 <= k < len(knobs)]
@@ -67,10 +74,12 @@ def improve(
     knobs: np.ndarray,
     stretches: Sequence[int],
     bounds: tuple[int, int],
+    laws: Sequence[RoutingLaw] = LAWS,
 ) -> tuple[np.ndarray, Cost]:
     """The best sequence found, float64 (steps, 4), and its cost over all ``runs``, which stand at its beginning.
 
-    ``stretches``: lengths in steps, one pass over the sequence each. ``bounds``: the least and the most N_p.
+    ``stretches``: lengths in steps, one pass over the sequence each. ``bounds``: the least and the most N_p. ``laws``:
+    the routing laws that a stretch may change over to.
     """
     beginning = [run.engine.snapshot() for run in runs]
     best = knobs.copy()
@@ -80,7 +89,7 @@ def improve(
         rest = cost  # of the rows from `first` on
         for first in range(0, len(best), length):
             last = min(first + length, len(best))
-            best, rest = _best_on(runs, snapshots, best, rest, (first, last), bounds)
+            best, rest = _best_on(runs, snapshots, best, rest, (first, last), bounds, laws)
             snapshots, spent = _after(runs, snapshots, best, first, last)
             rest = Cost(rest.unserved - spent.unserved, rest.ttft_s - spent.ttft_s)
         cost = total([run.cost(start, best, 0) for run, start in zip(runs, beginning, strict=True)])
@@ -96,10 +105,11 @@ def _best_on(
     rest: Cost,
     stretch: tuple[int, int],
     bounds: tuple[int, int],
+    laws: Sequence[RoutingLaw],
 ) -> tuple[np.ndarray, Cost]:
     first, last = stretch
     best, least = knobs, rest
-    for other in moves(knobs, first, last, *bounds):
+    for other in moves(knobs, first, last, bounds, laws):
         cost = total([run.cost(start, other, first) for run, start in zip(runs, snapshots, strict=True)])
         if cost < least:
             best, least = other, cost

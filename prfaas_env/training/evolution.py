@@ -41,6 +41,7 @@ class Evolution(PPO):
 
     perturbation = 0.05
     run_seed = 0
+    _begun: Any = None
 
     def _weights(self) -> list[torch.nn.Parameter]:
         """What acts: the layers of the policy's network and its head, weight and bias in turn."""
@@ -72,9 +73,7 @@ class Evolution(PPO):
             weight + self.perturbation * np.einsum("n,n...->n...", signs, np.repeat(direction, 2, axis=0))
             for weight, direction in zip(weights, self._directions, strict=True)
         ]
-        first = training_seed(self.run_seed, self.num_timesteps)
-        copies.seed_each([first + k // 2 for k in range(env.num_envs)])
-        observations = env.reset()
+        observations = self._episodes_begun(env, copies)
         totals, lengths = np.zeros(env.num_envs), np.zeros(env.num_envs)
         playing = np.ones(env.num_envs, dtype=bool)
         while playing.any():
@@ -88,9 +87,18 @@ class Evolution(PPO):
             lengths += playing
             self._update_info_buffer(infos, dones & playing)
             playing &= ~dones
+        self._begun = observations if dones.all() else None
         self._fitness = totals / lengths
         callback.on_rollout_end()
         return True
+
+    def _episodes_begun(self, env: ScaledRewards, copies: PrfaaSVecEnv) -> Any:
+        """Observations at the start of an episode of every copy; those of a pair draw theirs alike."""
+        if self._begun is not None:
+            return self._begun  # all ended at once, and the copies have gone on to the next by themselves
+        first = training_seed(self.run_seed, self.num_timesteps)
+        copies.seed_each([first + k // 2 for k in range(env.num_envs)])
+        return env.reset()
 
     def _act(self, observations: Any, perturbed: list[np.ndarray]) -> np.ndarray:
         """Deterministic actions, each copy's of its own weights; float32 (copies, 2)."""
@@ -120,4 +128,4 @@ class Evolution(PPO):
         self.logger.record("train/fitness_difference", float(np.abs(differences).mean()))
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_directions", "_fitness"]
+        return [*super()._excluded_save_params(), "_begun", "_directions", "_fitness"]

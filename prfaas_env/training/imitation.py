@@ -15,14 +15,15 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from prfaas_env.environment.actions import ActionName
+from prfaas_env.environment.batch import Batch
 from prfaas_env.environment.core import ControlLoop
 from prfaas_env.policies import agents_module
 from prfaas_env.scenario import Scenario
 
 __all__ = ["CriticFirst", "imitate"]
 
-ROUNDS = 2
-STEPS, BATCH, LEARNING_RATE = 3000, 512, 1e-3
+ROUNDS = 3
+STEPS, BATCH, LEARNING_RATE = 6000, 1024, 1e-3
 
 
 def imitate(model: PPO, name: str, action: ActionName, scenarios: Sequence[Scenario], seeds: Sequence[int]) -> float:
@@ -32,28 +33,32 @@ def imitate(model: PPO, name: str, action: ActionName, scenarios: Sequence[Scena
     """
     observations, actions = [], []
     for turn in range(ROUNDS):
-        for seed in seeds[turn::ROUNDS]:
-            for scenario in scenarios:
-                for observation, taught in _episode(model if turn else None, name, action, scenario, seed):
-                    observations.append(observation)
-                    actions.append(taught)
-        error = _fit(model, np.array(observations), np.array(actions))
+        for scenario in scenarios:
+            for observed, taught in _lessons(model if turn else None, name, action, scenario, seeds[turn::ROUNDS]):
+                observations.append(observed)
+                actions.append(taught)
+        error = _fit(model, np.concatenate(observations), np.concatenate(actions))
     return error
 
 
-def _episode(
-    model: PPO | None, name: str, action: ActionName, scenario: Scenario, seed: int
+def _lessons(
+    model: PPO | None, name: str, action: ActionName, scenario: Scenario, seeds: Sequence[int]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Observations, and what the teacher does on them; ``model`` drives, or the teacher where there is none."""
+    """Observations (seeds, k) of every step and what the teacher does on them, (seeds, 2); ``model`` drives, or the
+    teacher where there is none."""
     teacher = agents_module("corrected").Base(name, action, scenario)
-    loop = ControlLoop(scenario, action)
-    observation, state, start, ended = loop.reset(seed), None, np.array([True]), False
-    while not ended:
-        taught, state = teacher.predict(observation, state, start)
-        yield observation, taught
-        driven = taught if model is None else model.predict(observation, deterministic=True)[0]
-        interval = loop.step(driven)
-        observation, start, ended = interval.observation, np.array([False]), interval.ended
+    batch, rows, state = Batch([ControlLoop(scenario, action)] * len(seeds)), np.arange(len(seeds)), None
+    for row, seed in enumerate(seeds):
+        batch.begin(row, scenario.draw(seed))
+    start = np.ones(len(seeds), dtype=bool)
+    while not batch.shared.scalars["ended"].all():
+        observed = batch.observations.copy()
+        taught, state = teacher.predict(observed, state, start)
+        yield observed, taught
+        driven = taught if model is None else model.predict(observed, deterministic=True)[0]
+        batch.step(np.asarray(driven, dtype=np.float64), rows)
+        start = np.zeros(len(seeds), dtype=bool)
+    batch.close()
 
 
 def _fit(model: PPO, observations: np.ndarray, actions: np.ndarray) -> float:

@@ -11,7 +11,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.utils import LinearSchedule
 
 from prfaas_env.training.evolution import Evolution
-from prfaas_env.training.mask import masking
+from prfaas_env.training.features import Scaling, feature_arguments
 from prfaas_env.training.rewards import ScaledRewards
 from prfaas_env.training.settings import OFF_POLICY, AlgoName, Settings
 
@@ -29,13 +29,14 @@ _ENTROPY = "auto_0.01"
 """SAC and TQC tune the weight of entropy themselves; from 1, their own start, noise would drown the scheduler first."""
 
 
-def new_model(settings: Settings, environments: ScaledRewards) -> BaseAlgorithm:
+def new_model(settings: Settings, environments: ScaledRewards, scaling: Scaling) -> BaseAlgorithm:
     """A learner whose deterministic action is exactly zero whatever it observes: the scheduler itself, uncorrected.
 
     No seed is handed to it, since it would pass it on to the environments, which have seeds of their own
     (:mod:`prfaas_env.seeds`); seed torch before.
     """
-    policy_kwargs: dict[str, Any] = {"net_arch": list(settings.hidden), **masking(settings.observation_groups)}
+    seen = feature_arguments(scaling.only(settings.observation_groups))
+    policy_kwargs: dict[str, Any] = {"net_arch": list(settings.hidden), **seen}
     if settings.algo in OFF_POLICY:
         own = _off_policy(settings)
     else:

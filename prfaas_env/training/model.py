@@ -14,11 +14,11 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.observation import layout_hash
-from prfaas_env.environment.sb3 import make_sb3_env
+from prfaas_env.environment.sb3 import PrfaaSVecEnv, make_sb3_env
 from prfaas_env.scenario import Scenario
 from prfaas_env.training.corrections import Corrections
 from prfaas_env.training.learners import LEARNERS
-from prfaas_env.training.rewards import ScaledRewards
+from prfaas_env.training.rewards import PairedRewards, ScaledRewards
 from prfaas_env.training.settings import Settings
 
 __all__ = ["load_state", "save_actor", "save_state", "training_environments"]
@@ -36,18 +36,17 @@ def training_environments(settings: Settings, scenarios: Sequence[Scenario], see
 
     Observations need no statistics, they are in [−1, 1]; rewards are brought to about one size.
     """
-    copies = make_sb3_env(
-        settings.n_envs,
-        seed,
-        scenario=[scenario for scenario in scenarios for _ in range(settings.least_copies)],
-        action=settings.action,
-        reward=settings.reward,
-        staggered=settings.staggered,
-    )
     places = np.arange(settings.n_envs) // settings.least_copies % len(scenarios)
-    acted_on: VecEnv = copies
+
+    def copies() -> PrfaaSVecEnv:
+        spread = [scenario for scenario in scenarios for _ in range(settings.least_copies)]
+        return make_sb3_env(settings.n_envs, seed, scenario=spread, action=settings.action, reward=settings.reward)
+
+    acted_on: VecEnv = copies()
     if settings.corrects is not None:
-        acted_on = Corrections(copies, settings.corrects, settings.action, scenarios, places)
+        acted_on = Corrections(acted_on, settings.corrects, settings.action, scenarios, places)
+    if settings.paired and settings.algo != "es":  # which compares in pairs by itself
+        acted_on = PairedRewards(acted_on, copies())
     return ScaledRewards(acted_on, settings.gamma)
 
 

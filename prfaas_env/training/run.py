@@ -130,7 +130,7 @@ def _learn(
         if begun:
             model = load_state(settings, folder.checkpoint(begun), environments)
         else:
-            model = new_model(settings, environments)
+            model = new_model(settings, environments, _scaling(settings, scenarios))
             if settings.teacher is not None:
                 _taught(model, settings, scenarios, console)
         logger = Logger(str(folder.path), [TensorBoardOutputFormat(str(folder.path / "tensorboard"))])
@@ -148,6 +148,15 @@ def _learn(
         else:
             milestones.reached()
     return not pace.cut_short
+
+
+def _scaling(settings: Settings, scenarios: Sequence[Scenario]) -> Any:
+    """How large the network sees each component."""
+    from prfaas_env.training.features import Scaling, measured_scaling
+
+    if not settings.normalised:
+        return Scaling.unit()
+    return measured_scaling(settings.action, scenarios, lesson_seeds(settings.seed, 1)[0])
 
 
 def _taught(model: Any, settings: Settings, scenarios: Sequence[Scenario], console: Console) -> None:

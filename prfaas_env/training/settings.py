@@ -27,7 +27,7 @@ ON_POLICY: tuple[AlgoName, ...] = ("ppo", "recurrent-ppo")
 OFF_POLICY: tuple[AlgoName, ...] = ("sac", "tqc")
 
 _ONLY_OF: Mapping[str, tuple[AlgoName, ...]] = {
-    **dict.fromkeys(("rollout_steps", "gamma", "log_std", "staggered"), ON_POLICY + OFF_POLICY),
+    **dict.fromkeys(("rollout_steps", "gamma", "log_std", "paired"), ON_POLICY + OFF_POLICY),
     **dict.fromkeys(("minibatches", "epochs", "gae_lambda", "clip_range"), ON_POLICY),
     **dict.fromkeys(("entropy_coefficient", "value_coefficient", "target_kl"), ON_POLICY),
     **dict.fromkeys(("batch_size", "buffer_size", "gradient_steps", "tau"), OFF_POLICY),
@@ -47,19 +47,20 @@ Share = Annotated[float, Range(ge=0, le=1)]
 class Settings(Record):
     """The arguments of a run. A step is one control interval of one environment copy.
 
-    The defaults of PPO were found on an earlier, simpler model of the deployment: what matters most is that the action
-    head starts at zero, so that step 0 is the scheduler that is corrected.
+    The defaults are those of the shipped policies, teacher aside. What matters most is that the action head starts at
+    zero, so that step 0 is the scheduler that is corrected, and that rewards are paired (``rewards.py``).
     """
 
     scenarios: tuple[str, ...] = ()
     algo: AlgoName = "ppo"
     timesteps: Annotated[int, Range(ge=1, lt=RUN_STRIDE // 2)] = 2_000_000
-    n_envs: Annotated[int, Range(ge=1, le=4096)] = 64
+    n_envs: Annotated[int, Range(ge=1, le=4096)] = 80
     seed: Annotated[int, Range(ge=0, lt=2**32)] = 0
     action: ActionName = "residual"
-    reward: str = "ttft"
+    reward: str = "mean-ttft"
     corrects: str | None = None  # a scripted policy that is corrected, instead of the zero action
     observation_groups: tuple[str, ...] = ()  # that the policy sees; empty: all
+    normalised: bool = True  # components are centred and stretched by what the zero action meets
     # comparison with the zero action, and safety copies
     checkpoint_every: Count = 250_000  # steps; each checkpoint is validated
     keep_checkpoints: Count = 3
@@ -69,11 +70,11 @@ class Settings(Record):
     hidden: tuple[Width, ...] = (64, 64)
     learning_rate: Annotated[float, Range(gt=0, le=1)] = 4e-4  # falls linearly to 0 at the last step
     gamma: Share = 0.98
-    log_std: Annotated[float, Range(ge=-20, le=2)] = -1.3
+    log_std: Annotated[float, Range(ge=-20, le=2)] = -2.0
     rollout_steps: Annotated[int, Range(ge=2, le=100_000)] = 90
-    staggered: bool = False  # copies out of phase
+    paired: bool = True  # rewards are what is gained over the zero action in the same episode
     teacher: str | None = None  # a policy to learn from before anything else
-    teacher_episodes: Annotated[int, Range(ge=2, le=1000)] = 4  # a scenario
+    teacher_episodes: Annotated[int, Range(ge=3, le=1000)] = 12  # a scenario
     # … on policy
     minibatches: Count = 6
     epochs: Annotated[int, Range(ge=1, le=1000)] = 5

@@ -9,8 +9,8 @@ import numpy as np
 
 from prfaas_env.environment.actions import ActionName
 from prfaas_env.environment.reward import REWARDS
-from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.evaluation.statistics import Comparison, compare
+from prfaas_env.evaluation.together import summaries_together
 from prfaas_env.scenario import Scenario
 from prfaas_env.seeds import validation_seeds
 from prfaas_env.training.corrections import corrected_policy
@@ -28,6 +28,7 @@ def _cost_s(summary: Summary) -> float:
 
 OBJECTIVES: Mapping[str, Callable[[Summary], float]] = {
     "ttft": lambda summary: summary["ttft_mean_s"],
+    "mean-ttft": lambda summary: summary["ttft_mean_s"],
     # Arrivals for each one served in time; one added to both keeps it finite.
     "goodput": lambda summary: (1.0 + summary["arrived"]) / (1.0 + summary["goodput"] * summary["arrived"]),
     "cost": _cost_s,
@@ -67,8 +68,8 @@ class _Zero:
         leaves_none = settings.action == "absolute" and settings.corrects is None
         self.action_mode = "residual" if leaves_none else settings.action
 
-    def predict(self, observation: np.ndarray, *_: Any, **__: Any) -> tuple[np.ndarray, None]:  # noqa: ARG002
-        return np.zeros(2, dtype=np.float32), None
+    def predict(self, observation: np.ndarray, *_: Any, **__: Any) -> tuple[np.ndarray, None]:
+        return np.zeros((*np.shape(observation)[:-1], 2), dtype=np.float32), None
 
 
 class _Acting:
@@ -84,13 +85,14 @@ class _Acting:
 class Validator:
     """Plays validation episodes, as ``evaluate.py`` would, on its own simulations: training is not disturbed.
 
-    ``stop`` is asked between episodes; when it says yes, :class:`Stopped` is raised.
+    ``stop`` is asked between scenarios; when it says yes, :class:`Stopped` is raised.
     """
 
     def __init__(self, settings: Settings, scenarios: Sequence[Scenario], stop: Callable[[], bool]) -> None:
         self._settings, self._scenarios, self._stop = settings, scenarios, stop
-        self._seeds = validation_seeds(settings.validation_seeds)
-        self._zero: list[list[Summary]] | None = None
+        seeds = validation_seeds(settings.validation_seeds)
+        self._draws = [[scenario.draw(seed) for seed in seeds] for scenario in scenarios]
+        self._zero: list[Sequence[Summary]] | None = None
 
     def __call__(self, model: Any) -> Validation:
         """Compare a model (``predict``, deterministic) with the zero action, which is only played the first time."""
@@ -107,17 +109,14 @@ class Validator:
             )
         )
 
-    def _play(self, policy: Any) -> Iterator[list[Summary]]:
+    def _play(self, policy: Any) -> Iterator[Sequence[Summary]]:
         """Summaries of every seed, scenario by scenario; a run that corrects a policy is played on top of that."""
         base = self._settings.corrects
-        for scenario in self._scenarios:
-            summaries = []
-            for seed in self._seeds:
-                if self._stop():
-                    raise Stopped
-                acting = policy if base is None else corrected_policy(base, policy, self._settings.action, scenario)
-                summaries.append(simulate(scenario, acting, seed).summary)
-            yield summaries
+        for scenario, draws in zip(self._scenarios, self._draws, strict=True):
+            if self._stop():
+                raise Stopped
+            acting = policy if base is None else corrected_policy(base, policy, self._settings.action, scenario)
+            yield summaries_together(scenario, acting, draws)
 
 
 def _figures(cost: Callable[[Summary], float], summaries: Sequence[Summary]) -> np.ndarray:
