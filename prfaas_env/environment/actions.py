@@ -38,8 +38,8 @@ PREFILL_SPAN = 1.5
 THRESHOLD_LOW_TOKENS, THRESHOLD_HIGH_TOKENS = 256.0, 262144.0
 """Range of the absolute threshold; its two ends mean all remote (t = 0) and all local (t = ∞)."""
 PRICE_SPAN_S, PRICE_CURVATURE = 1800.0, 8.0
-"""A full price action is ± half an hour, so that in an overload one pool may wait and the other need not; the sinh between
-is finer near zero (10 s a unit there)."""
+"""A full price action is ± half an hour, so that in an overload one pool may wait and the other need not; the sinh
+between is finer near zero (10 s a unit there)."""
 
 
 class Knobs(NamedTuple):
