@@ -23,7 +23,7 @@ from prfaas_env.profiles import NonNegative, Positive
 from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS
-from prfaas_env.theory.latency import CUT_STEP, LatencyModel, Prediction
+from prfaas_env.theory.latency import LatencyModel, Prediction
 from prfaas_env.theory.online import bin_shares
 
 from .base import Observed, ScriptedPolicy, Span
@@ -51,7 +51,7 @@ class LoadAware(ScriptedPolicy):
 
     action_mode: ClassVar[ActionName] = "absolute"
     Parameters = LoadAwareParameters
-    cut_step: ClassVar[int] = CUT_STEP
+    decode_backlog = 0.0  # share of the decode queue that a new split is to clear; see priced-completion
     tunable: ClassVar[Mapping[str, Span]] = {
         "headroom": Span(0.7, 1.6),
         "arrival_scv": Span(0.25, 16.0, log=True),
@@ -61,7 +61,7 @@ class LoadAware(ScriptedPolicy):
 
     def __init__(self, scenario: Scenario, parameters: Any = None) -> None:
         super().__init__(scenario, parameters)
-        self.model = LatencyModel(self.deployment, self.cut_step)
+        self.model = LatencyModel(self.deployment)
         nominal = scenario.nominal
         self._output_tokens = nominal.output_tokens.mean()
         points = nominal.output_tokens.points(256)
@@ -87,13 +87,15 @@ class LoadAware(ScriptedPolicy):
         seen = shares.sum() > 0.5
         shares = shares + UNSEEN_SHARE
         queued = observed["remote_queue"] + observed["local_queue"]
+        rate_rps = own.headroom * observed["arrivals"] + queued / own.clear_queues_s
         return self.model.predict(
-            own.headroom * observed["arrivals"] + queued / own.clear_queues_s,
+            rate_rps,
             (shares / shares.sum())[self._coarse] * self._within if seen else self._nominal,
             observed["output_mean"] or self._output_tokens,
             observed["link_capacity_gbps"],
             own.arrival_scv,
             self._output_scv,
+            rate_rps + self.decode_backlog * observed["decode_queue"] / own.clear_queues_s,
         )
 
     def _column(self, n_prefill: float) -> int:

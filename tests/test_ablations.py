@@ -83,7 +83,7 @@ def test_every_variant_is_a_valid_run_that_differs_in_what_it_says(variant: Any)
 
 def test_variants_are_named_one_by_one_or_by_their_choice() -> None:
     assert [one.name for one in named("learner,reference")] == ["reference", "learner-es", "learner-sac", "learner-tqc"]
-    assert len(named("observation")) == len(GROUPS)
+    assert len(named("observation")) == 1 + len(GROUPS)
     assert named(None) == VARIANTS
     with pytest.raises(ConfigError, match="--only: no variant is called 'learner-sax'; did you mean 'learner-sac'"):
         named("learner-sax")

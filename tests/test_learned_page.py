@@ -94,10 +94,10 @@ def test_targets_are_hit_or_missed_by_their_figures(results: dict[str, Any]) -> 
 
 
 def test_rivals_are_the_base_and_the_best() -> None:
-    order = ("learned", "least-completion", "sliding-window", "priced-completion", BASELINE)
+    order = ("learned", "least-completion", "load-aware", "priced-completion", BASELINE)
     board: Any = SimpleNamespace(ranked=[SimpleNamespace(policy=policy) for policy in order])
     assert list(rivals(board, MODEL)) == [
-        BASELINE, "windowed-closed-form", "sliding-window", "least-completion", "priced-completion",
+        BASELINE, "windowed-closed-form", "load-aware", "least-completion", "priced-completion",
     ]  # fmt: skip
     by_price = Shipped("learned-price", "price", "priced-completion", 1, "PPO")
     assert list(rivals(board, by_price)) == [BASELINE, "priced-completion", "least-completion"]

@@ -11,14 +11,8 @@ from prfaas_env.environment.observation import GROUPS
 
 __all__ = ["COMMON", "REFERENCE", "VARIANTS", "Variant", "named"]
 
-COMMON: Mapping[str, Any] = {
-    "algo": "ppo",
-    "action": "residual",
-    "reward": "ttft",
-    "scenarios": ["train"],
-    "n_envs": 60,
-}
-"""Three copies of each of the twenty training scenarios; all else are the defaults of training."""
+COMMON: Mapping[str, Any] = {"scenarios": ["train"]}
+"""Four copies of each of the twenty training scenarios; all else are the defaults of training."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +34,23 @@ def _without(group: str) -> Variant:
 
 VARIANTS: tuple[Variant, ...] = (
     REFERENCE,
+    Variant("start-teacher", "start", {"teacher": "load-aware", "critic_rollouts": 5}),
     Variant("action-price", "action form", {"action": "price"}),
     Variant("action-absolute", "action form", {"action": "absolute"}),
+    Variant("reward-unpaired", "reward", {"paired": False}),
+    Variant("reward-capped", "reward", {"reward": "ttft"}),
+    Variant("reward-capped-unpaired", "reward", {"reward": "ttft", "paired": False}),
     Variant("reward-goodput", "reward", {"reward": "goodput"}),
     Variant("reward-cost", "reward", {"reward": "cost"}),
+    Variant("exploration-wide", "exploration", {"log_std": -1.3}),
+    Variant("not-normalised", "observation", {"normalised": False}),
     *map(_without, GROUPS),
     Variant("history-lstm", "history", {"algo": "recurrent-ppo"}),
     Variant("drift-mix-only", "randomisation", {"scenarios": ["drift-mix"]}),
     # Few weights and long strides, as docs/training.md advises; SAC and TQC as they are.
-    Variant("learner-es", "learner", {"algo": "es", "hidden": [16], "learning_rate": 0.01}),
+    Variant("learner-es", "learner", {"algo": "es", "hidden": [16], "learning_rate": 0.02}),
     Variant("learner-sac", "learner", {"algo": "sac"}),
     Variant("learner-tqc", "learner", {"algo": "tqc"}),
-    Variant("start-teacher", "start", {"teacher": "load-aware", "log_std": -1.8, "critic_rollouts": 5}),
-    Variant("start-corrects", "start", {"corrects": "load-aware"}),
 )
 
 

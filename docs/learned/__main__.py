@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import prfaas_env
-from docs.learned import comparison, episodes, gap, guarding, responses
+from docs.learned import bound, comparison, episodes, gap, guarding, responses
 from docs.learned.page import COMMAND, learned_page, pictures
 from docs.learned.results import FOLDER, RESULTS, as_json, plain, read_results
 from docs.learned.shipped import SCRIPTED, shipped
@@ -24,7 +24,7 @@ __all__ = ["measured"]
 OUT = FOLDER.parent / "results" / "learned"
 
 
-def measured(scenarios: Sequence[str], seeds: int, hindsight_seeds: int, out: Path, workers: int) -> dict[str, Any]:
+def measured(scenarios: Sequence[str], seeds: int, planned_seeds: int, out: Path, workers: int) -> dict[str, Any]:
     """Everything that the page says. Finished episodes stay in ``out``, where a second run takes them from."""
     models = shipped()
     names = [model.name for model in models]
@@ -43,7 +43,19 @@ def measured(scenarios: Sequence[str], seeds: int, hindsight_seeds: int, out: Pa
         }
         for model in models
     }
-    closed = gap.measured(names, tried, hindsight_seeds, out / "quick", workers) if hindsight_seeds else None
+    by_threshold = [model.name for model in models if not model.by_price]
+    bounds = {
+        name: bound.measured(
+            evaluation.rows,
+            comparison.aimed_scenarios(suite),
+            name,
+            planned_seeds,
+            out / "bound-threshold.json",
+            workers,
+        )
+        for name in by_threshold[: bool(planned_seeds)]
+    }
+    closed = gap.measured(names, tried, planned_seeds, out / "quick", workers) if planned_seeds else None
     return {
         "schema": 1,
         "version": prfaas_env.__version__,
@@ -53,6 +65,7 @@ def measured(scenarios: Sequence[str], seeds: int, hindsight_seeds: int, out: Pa
         "scenarios": {one.name: one.hash for one in suite},
         "policies": plain(policies),
         "gap": plain(closed),
+        "bound": plain(bounds),
         METRIC: {
             one.name: {
                 p: plain([r[METRIC] for r in evaluation.rows if (r["policy"], r["scenario"]) == (p, one.name)])
@@ -72,7 +85,8 @@ def measured(scenarios: Sequence[str], seeds: int, hindsight_seeds: int, out: Pa
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
-    help="Episodes a scenario that hindsight plans where the leaderboard has no entry of it; 0 leaves the gap out.",
+    help="Episodes a scenario that hindsight plans by thresholds alone, and by any law where the leaderboard has no "
+    "entry of it; 0 leaves both out.",
 )
 @click.option("--from-results", is_flag=True, help=f"Run nothing: render {RESULTS.relative_to(FOLDER.parent)} anew.")
 def main(seeds: int, scenarios: str, workers: int, hindsight_seeds: int, from_results: bool) -> None:

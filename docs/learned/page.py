@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from docs.findings.markdown import wrapped
-from docs.learned import comparison, episodes, gap, guarding, responses
+from docs.learned import bound, comparison, episodes, gap, guarding, responses
 from docs.learned.shipped import Shipped
 from prfaas_env.evaluation.words import FEW_SEEDS
 
@@ -39,6 +39,7 @@ def learned_page(results: Mapping[str, Any]) -> str:
             f"Form `{model.form}`, {model.algorithm}, {model.timesteps:,} steps; its network corrects `{model.base}`.",
             "",
             *comparison.sections(name, found["comparison"]),
+            *(bound.section(name, results["bound"][name]) if name in results["bound"] else []),
             *responses.section(model, found["responses"]),
             *episodes.section(model, found["episodes"]),
             *guarding.section(name, model.base, found["guard"]),

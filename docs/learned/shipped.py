@@ -12,7 +12,6 @@ __all__ = ["BEST_PRICED", "SCRIPTED", "Shipped", "best", "rivals", "shipped"]
 
 SCRIPTED = (
     "windowed-closed-form",
-    "sliding-window",
     BASELINE,
     "load-aware",
     "least-completion",

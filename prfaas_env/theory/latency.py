@@ -21,7 +21,7 @@ from prfaas_env.theory import closed_form as eq
 from prfaas_env.theory.plan import GIGA
 from prfaas_env.theory.queueing import allen_cunneen_wait_s
 
-__all__ = ["CUT_STEP", "LatencyModel", "Prediction"]
+__all__ = ["LatencyModel", "Prediction"]
 
 MOST_SPLITS = 32  # of a large cluster, evenly spread
 LOW_TOKENS, HIGH_TOKENS, CUT_STEP = 512.0, 131072.0, 2  # thresholds tried: each second edge of the bins between
@@ -54,10 +54,10 @@ class LatencyModel:
     """One deployment; the load is given with each prediction.
 
     ``thresholds_tokens`` (m,), from 0 (all remote) to infinity (all local), and ``splits`` (k,), values of N_p, are
-    what is compared. ``cut_step``: every how manieth edge of the bins is a threshold.
+    what is compared.
     """
 
-    def __init__(self, deployment: Deployment, cut_step: int = CUT_STEP) -> None:
+    def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
         centres, edges = LENGTH_BIN_CENTRES_TOKENS, LENGTH_BIN_EDGES_TOKENS
         local, remote = deployment.local, deployment.remote
@@ -67,7 +67,7 @@ class LatencyModel:
         self._remote_s = profile.prefill.time_s(centres)
         self._kv_bits = 8.0 * profile.kv.size_bytes(centres)
         first, last = np.searchsorted(edges, [LOW_TOKENS, HIGH_TOKENS])
-        self._cuts = np.array([0, *range(first, last + 1, cut_step), len(centres)])
+        self._cuts = np.array([0, *range(first, last + 1, CUT_STEP), len(centres)])
         self.thresholds_tokens = np.array([0.0, *edges[self._cuts[1:-1]], np.inf])
         low, high = deployment.prefill_bounds
         self.splits = np.unique(np.rint(np.linspace(low, high, MOST_SPLITS))) if high > low else np.array([low * 1.0])
@@ -80,11 +80,14 @@ class LatencyModel:
         link_gbps: float,
         arrival_scv: float = 1.0,
         output_scv: float = 0.0,
+        decode_rate_rps: float | None = None,
     ) -> Prediction:
         """For arrivals at ``rate_rps`` with ``bin_shares`` (bins,) of lengths, on a link of ``link_gbps`` (0: down).
 
-        ``arrival_scv`` and ``output_scv`` are the squared coefficients of variation of gaps and of output lengths.
+        ``arrival_scv`` and ``output_scv`` are the squared coefficients of variation of gaps and of output lengths;
+        ``decode_rate_rps`` is the rate that decode has to cope with, if that is another than prefill's.
         """
+        decode_rate_rps = rate_rps if decode_rate_rps is None else decode_rate_rps
         sums = eq.stage_loads(bin_shares, self._local_s, self._remote_s, self._kv_bits)[:, self._cuts]
         squares = eq.stage_loads(bin_shares, self._local_s**2, self._remote_s**2, self._kv_bits)[:, self._cuts]
         kept, sent = sums[eq.KEPT], 1.0 - sums[eq.KEPT]
@@ -97,14 +100,15 @@ class LatencyModel:
         decode = self.deployment.local.profile.decode
         slots = (self.deployment.local.instances - n_prefill) * decode.slots
         decode_s = output_tokens * float(decode.step_s[decode.slots])
-        decode_wait_s = allen_cunneen_wait_s(rate_rps, slots, decode_s, output_scv, arrival_scv)
+        decode_wait_s = allen_cunneen_wait_s(decode_rate_rps, slots, decode_s, output_scv, arrival_scv)
         with np.errstate(invalid="ignore"):  # no request there × an infinite wait
             waits_s = np.where(kept > 0, kept * local_wait_s, 0.0) + np.where(sent > 0, sent * remote_wait_s, 0.0)
         constant_s = self.deployment.ttft_overhead_s + float(decode.step_s[1])
         prefill_s = waits_s + sums[eq.LOCAL] + sums[eq.REMOTE] + exposed_s + constant_s
         remote_use = np.maximum(_use(rate_rps * sums[eq.REMOTE], self.n_remote), link_use)
         use = np.maximum(_use(rate_rps * sums[eq.LOCAL], n_prefill), remote_use)
-        return Prediction(np.where(use < 1.0, prefill_s, np.inf), use, decode_wait_s, rate_rps * decode_s / slots)
+        decode_use = decode_rate_rps * decode_s / slots
+        return Prediction(np.where(use < 1.0, prefill_s, np.inf), use, decode_wait_s, decode_use)
 
     def _transfer(
         self, rate_rps: float, bin_shares: np.ndarray, sent_bits: np.ndarray, link_gbps: float
