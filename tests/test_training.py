@@ -36,6 +36,7 @@ from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.observation import COMPONENTS, GROUPS, layout_hash, observation_space
 from prfaas_env.environment.reward import REWARDS
 from prfaas_env.evaluation.simulate import simulate
+from prfaas_env.evaluation.suites import members
 from prfaas_env.policies import load_policy
 from prfaas_env.scenario import Scenario, load_scenario, suite_hash
 from prfaas_env.seeds import (
@@ -254,7 +255,6 @@ def test_every_learner_learns_acts_and_goes_on(algo: str, scenarios: str, tmp_pa
 
 
 def test_a_group_of_scenarios_is_spread_over_the_copies_and_others_validate(tmp_path: Path) -> None:
-    from prfaas_env.evaluation.suites import members
 
     shipped = members("train")
     settings = Settings(scenarios=("train",), n_envs=2 * len(shipped), validation_scenarios=("validation",))
