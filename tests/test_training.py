@@ -655,7 +655,7 @@ def test_a_validator_tells_better_from_worse(scenarios: str) -> None:
         (["--scenario", "drift-mix", "--set", "rollout_steps=1e12"], "rollout_steps: expected a whole number"),
         (["--scenario", "drift-mix", "--set", "log_std=1e300"], "log_std: expected a number"),
         (["--scenario", "drift-mix", "--set", f"epochs={'[' * 100_000}"], "epochs: expected a whole number"),
-        (["--scenario", "drift-mix", "--set", "minibatches=9999"], "minibatches: expected to split the 7200 steps"),
+        (["--scenario", "drift-mix", "--set", "minibatches=9999"], "minibatches: expected to split the 8640 steps"),
         ([], "at least one scenario"),
     ],
 )

@@ -12,7 +12,7 @@ from prfaas_env.environment.observation import GROUPS
 __all__ = ["COMMON", "REFERENCE", "VARIANTS", "Variant", "named"]
 
 COMMON: Mapping[str, Any] = {"scenarios": ["train"]}
-"""Four copies of each of the twenty training scenarios; all else are the defaults of training."""
+"""Four copies of each of the twenty-four training scenarios; all else are the defaults of training."""
 
 
 @dataclass(frozen=True)

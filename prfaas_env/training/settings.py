@@ -54,7 +54,7 @@ class Settings(Record):
     scenarios: tuple[str, ...] = ()
     algo: AlgoName = "ppo"
     timesteps: Annotated[int, Range(ge=1, lt=RUN_STRIDE // 2)] = 2_000_000
-    n_envs: Annotated[int, Range(ge=1, le=4096)] = 80
+    n_envs: Annotated[int, Range(ge=1, le=4096)] = 96
     seed: Annotated[int, Range(ge=0, lt=2**32)] = 0
     action: ActionName = "residual"
     reward: str = "mean-ttft"
