@@ -7,6 +7,10 @@ how much of the model's action is used::
     trust = 1 within NEAR of the ranges, 0 from FAR on, linear between
     action = scheduler + trust · (model − scheduler)
 
+Components may each lie within what was met and together be like nothing that was. So results are watched too: where
+the closed form could sustain the traffic (load below ``SUSTAINED``) and requests wait for longer than ``PATIENCE_S``
+all the same, the scheduler acts alone for ``HOLD_S``.
+
 Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, ± half an
 hour of price, and two instances.
 """
@@ -25,12 +29,15 @@ from prfaas_env.simulator.control import Control
 from .base import Policy
 from .card import ModelCard
 
-__all__ = ["FAR", "MARGIN", "NEAR", "Guard"]
+__all__ = ["FAR", "HOLD_S", "MARGIN", "NEAR", "PATIENCE_S", "SUSTAINED", "Guard"]
 
 MARGIN = 0.05
 """How far beyond its range a component still is inside; all on the observation's own scale, 2 from end to end."""
 NEAR, FAR = 1.0, 2.0
 """Distance, summed over components, up to which the model acts alone, and from which it no longer acts at all."""
+
+SUSTAINED, PATIENCE_S, HOLD_S = 0.9, 20.0, 300.0
+"""On the validation split this costs nothing; without a load that can be sustained, long waits are nobody's fault."""
 
 
 class Guard:
@@ -50,6 +57,14 @@ class Guard:
         distance: np.ndarray = np.maximum(beyond, 0.0).sum(axis=1)
         return distance
 
+    def failing(self, observation: np.ndarray) -> np.ndarray:
+        """Where requests wait too long for the load, bool (n,), from observations (n, k); the wait by Little's law."""
+        seen = decode(observation)
+        arrivals = np.maximum(seen["arrivals_window"], 1e-9)
+        sustained = np.maximum(seen["load"], arrivals / np.maximum(seen["lambda_max"], 1e-9)) < SUSTAINED
+        late: np.ndarray = sustained & (seen["waiting"] > PATIENCE_S * arrivals)
+        return late
+
     def predict(
         self,
         observation: np.ndarray,
@@ -57,13 +72,16 @@ class Guard:
         episode_start: np.ndarray | None = None,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """As any policy's. ``state`` is one array (n,), the steps held back so far, then the model's own state."""
+        """As any policy's. ``state``: two arrays (n,), the steps held back so far and the seconds for which the
+        scheduler still acts alone, then the model's own state."""
         batch = np.atleast_2d(observation)
-        held_back = np.zeros(len(batch), dtype=np.int64) if state is None else state[0]
+        held_back, hold_s = (np.zeros(len(batch), dtype=np.int64), np.zeros(len(batch))) if state is None else state[:2]
         if episode_start is not None:
-            held_back = np.where(episode_start, 0, held_back)
-        action, inner = self._policy.predict(observation, (state or ())[1:] or None, episode_start, deterministic)
+            held_back, hold_s = np.where(episode_start, 0, held_back), np.where(episode_start, 0.0, hold_s)
+        action, inner = self._policy.predict(observation, (state or ())[2:] or None, episode_start, deterministic)
+        hold_s = np.where(self.failing(batch), HOLD_S, np.maximum(hold_s - decode(batch)["control_step_s"], 0.0))
         trust = np.clip((FAR - self.distance(batch)) / (FAR - NEAR), 0.0, 1.0)
+        trust = np.where(hold_s > 0.0, 0.0, trust)
         outside = trust < 1.0
         if outside.any():
             blended = np.atleast_2d(action).copy()
@@ -71,7 +89,7 @@ class Guard:
             weight = trust[outside, None].astype(np.float32)
             blended[outside] = scheduler + weight * (np.clip(blended[outside], -1.0, 1.0) - scheduler)
             action = blended if np.ndim(observation) == 2 else blended[0]
-        return action, (held_back + outside, *(inner or ()))
+        return action, (held_back + outside, hold_s, *(inner or ()))
 
     def _scheduler(self, observation: np.ndarray) -> np.ndarray:
         """The scheduler's own action, float32 (2,): zero, or (t*, N_p*) of the window where zero is no scheduler."""
