@@ -52,7 +52,7 @@ learned-page: $(STAMP) ## compare the shipped learned policies; writes docs/lear
 
 # The command of the model's card, then the model that it gives beside the shipped one, on episodes that neither has met.
 reproduce: $(STAMP) ## train the shipped policy `learned` anew and compare the two; writes runs/reproduced/ and results/reproduced/
-	$(RUN) train.py --algo ppo --scenario train --timesteps 6000000 --seed 0 --set teacher=load-aware --set critic_rollouts=5 --set 'validation_scenarios=["validation"]' --set validation_seeds=8 --set checkpoint_every=500000 --out runs/reproduced
+	$(RUN) train.py --algo ppo --scenario train --timesteps 4000000 --seed 0 --set teacher=load-aware --set critic_rollouts=5 --set 'validation_scenarios=["validation"]' --set validation_seeds=8 --set checkpoint_every=500000 --out runs/reproduced
 	$(RUN) evaluate.py --policies windowed-closed-form,dual-timescale,learned,runs/reproduced/model.zip --scenarios validation --seeds 10 --seed-start 570000 --out results/reproduced
 
 # Studies go on where they stopped, and those in agents/tuned/ are finished: delete them to make them anew.
