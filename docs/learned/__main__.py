@@ -92,7 +92,7 @@ def measured(scenarios: Sequence[str], seeds: int, planned_seeds: int, out: Path
 def main(seeds: int, scenarios: str, workers: int, hindsight_seeds: int, from_results: bool) -> None:
     """Compare the shipped learned policies, store the results, write docs/learned.md and its pictures."""
     if not from_results:
-        command = f"{COMMAND} --seeds {seeds} --scenarios {scenarios}"
+        command = f"{COMMAND} --seeds {seeds} --scenarios {scenarios} --hindsight-seeds {hindsight_seeds}"
         results = {"command": command, **measured(scenarios.split(","), seeds, hindsight_seeds, OUT, workers)}
         RESULTS.write_text(as_json(results), encoding="utf-8")
     results = read_results()

@@ -73,8 +73,8 @@ def section(name: str, found: Mapping[str, Any]) -> list[str]:
         "### What a threshold could gain",
         "",
         "Over the same scenarios the search that knows the future (`hindsight`) was held to the law of `"
-        f"{name}`, a threshold and N_p, on {len(seeds)} episode{'s' if len(seeds) > 1 else ''} each (seeds "
-        f"{', '.join(map(str, seeds))}). It does not prove that nothing better exists, but it begins with the "
+        f"{name}`, a threshold and N_p, on {len(seeds)} episode{'s' if len(seeds) > 1 else ''} each (seed"
+        f"{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}). It does not prove that nothing better exists, but it begins with the "
         f"policies above and with `{name}` itself. Mean TTFT over that of `{BASELINE}`, geometric means:",
         "",
         table(
