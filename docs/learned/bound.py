@@ -69,13 +69,14 @@ def section(name: str, found: Mapping[str, Any]) -> list[str]:
 
     pooled = {who: [x for of in found["scenarios"].values() for x in of[who]] for who in ("bound", "policy")}
     seeds = found["seeds"]
+    plural = "s" if len(seeds) > 1 else ""
     return [
         "### What a threshold could gain",
         "",
-        "Over the same scenarios the search that knows the future (`hindsight`) was held to the law of `"
-        f"{name}`, a threshold and N_p, on {len(seeds)} episode{'s' if len(seeds) > 1 else ''} each (seed"
-        f"{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}). It does not prove that nothing better exists, but it begins with the "
-        f"policies above and with `{name}` itself. Mean TTFT over that of `{BASELINE}`, geometric means:",
+        f"Over the same scenarios the search that knows the future (`hindsight`) was held to the law of `{name}`, a "
+        f"threshold and N_p, on {len(seeds)} episode{plural} each (seed{plural} {', '.join(map(str, seeds))}). It does "
+        f"not prove that nothing better exists, but it begins with the policies above and with `{name}` itself. Mean "
+        f"TTFT over that of `{BASELINE}`, geometric means:",
         "",
         table(
             ("scenario", "future known", f"`{name}`"),
