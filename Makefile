@@ -48,7 +48,7 @@ findings: $(STAMP) ## put six questions to the paper; writes docs/findings.md an
 	$(RUN) -m docs.findings
 
 learned-page: $(STAMP) ## compare the shipped learned policies; writes docs/learned.md and docs/results/learned.json
-	$(RUN) -m docs.learned
+	$(RUN) -m docs.learned --seeds 30 --hindsight-seeds 1
 
 # The command of the model's card, then the model that it gives beside the shipped one, on episodes that neither has met.
 reproduce: $(STAMP) ## train the shipped policy `learned` anew and compare the two; writes runs/reproduced/ and results/reproduced/
