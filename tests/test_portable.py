@@ -191,6 +191,8 @@ def test_a_recurrent_model_acts_with_its_memory_and_is_not_exported(
 ) -> None:
     path = saved("RecurrentPPO", tmp_path)
     policy = load_policy(path, scenario)
+    observations = observations.copy()
+    observations[0, [c.name for c in COMPONENTS].index("waiting")] = -1.0  # nothing that a guard would step in for
     first, state = policy.predict(observations[0], None, np.array([True]))
     second, state = policy.predict(observations[0], state, np.array([False]))
     afresh, state = policy.predict(observations[0], state, np.array([True]))

@@ -21,7 +21,7 @@ from prfaas_env.workload.lengths import TruncatedLogNormal
 from prfaas_env.workload.prefixes import infinite_cache_hits
 from prfaas_env.workload.workload import SyntheticWorkload
 
-HELD_OUT = {"agents", "azure", "dense", "mooncake"}
+HELD_OUT = {"agents", "azure", "mooncake"}
 ON_PURPOSE = {"light-load", "agentic-sessions", "cold-restart"}  # below .4 of Λ_max: their notes say why
 
 # ---- splits
