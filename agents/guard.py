@@ -26,7 +26,7 @@ from prfaas_env.environment.observation import COMPONENTS, decode, encode
 from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.control import Control
 
-from .base import Policy
+from .base import Observed, Policy
 from .card import ModelCard
 
 __all__ = ["FAR", "HOLD_S", "MARGIN", "NEAR", "PATIENCE_S", "SUSTAINED", "Guard"]
@@ -57,9 +57,9 @@ class Guard:
         distance: np.ndarray = np.maximum(beyond, 0.0).sum(axis=1)
         return distance
 
-    def failing(self, observation: np.ndarray) -> np.ndarray:
-        """Where requests wait too long for the load, bool (n,), from observations (n, k); the wait by Little's law."""
-        seen = decode(observation)
+    @staticmethod
+    def failing(seen: Observed) -> np.ndarray:
+        """Where requests wait too long for the load, bool (n,), from decoded observations; the wait by Little's law."""
         arrivals = np.maximum(seen["arrivals_window"], 1e-9)
         sustained = np.maximum(seen["load"], arrivals / np.maximum(seen["lambda_max"], 1e-9)) < SUSTAINED
         late: np.ndarray = sustained & (seen["waiting"] > PATIENCE_S * arrivals)
@@ -79,7 +79,8 @@ class Guard:
         if episode_start is not None:
             held_back, hold_s = np.where(episode_start, 0, held_back), np.where(episode_start, 0.0, hold_s)
         action, inner = self._policy.predict(observation, (state or ())[2:] or None, episode_start, deterministic)
-        hold_s = np.where(self.failing(batch), HOLD_S, np.maximum(hold_s - decode(batch)["control_step_s"], 0.0))
+        seen = decode(batch)
+        hold_s = np.where(self.failing(seen), HOLD_S, np.maximum(hold_s - seen["control_step_s"], 0.0))
         trust = np.clip((FAR - self.distance(batch)) / (FAR - NEAR), 0.0, 1.0)
         trust = np.where(hold_s > 0.0, 0.0, trust)
         outside = trust < 1.0
