@@ -7,7 +7,8 @@ and its critic knows nothing, the first rollouts train the critic alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +16,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from prfaas_env.environment.actions import ActionName
-from prfaas_env.environment.batch import Batch
-from prfaas_env.environment.core import ControlLoop
+from prfaas_env.evaluation.together import play_together
 from prfaas_env.policies import agents_module
 from prfaas_env.scenario import Scenario
 
@@ -34,31 +34,31 @@ def imitate(model: PPO, name: str, action: ActionName, scenarios: Sequence[Scena
     observations, actions = [], []
     for turn in range(ROUNDS):
         for scenario in scenarios:
-            for observed, taught in _lessons(model if turn else None, name, action, scenario, seeds[turn::ROUNDS]):
-                observations.append(observed)
-                actions.append(taught)
+            lesson = _Lesson(model if turn else None, name, action, scenario)
+            play_together(scenario, lesson, [scenario.draw(seed) for seed in seeds[turn::ROUNDS]])
+            observations += lesson.observed
+            actions += lesson.taught
         error = _fit(model, np.concatenate(observations), np.concatenate(actions))
     return error
 
 
-def _lessons(
-    model: PPO | None, name: str, action: ActionName, scenario: Scenario, seeds: Sequence[int]
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Observations (seeds, k) of every step and what the teacher does on them, (seeds, 2); ``model`` drives, or the
-    teacher where there is none."""
-    teacher = agents_module("corrected").Base(name, action, scenario)
-    batch, rows, state = Batch([ControlLoop(scenario, action)] * len(seeds)), np.arange(len(seeds)), None
-    for row, seed in enumerate(seeds):
-        batch.begin(row, scenario.draw(seed))
-    start = np.ones(len(seeds), dtype=bool)
-    while not batch.shared.scalars["ended"].all():
-        observed = batch.observations.copy()
-        taught, state = teacher.predict(observed, state, start)
-        yield observed, taught
-        driven = taught if model is None else model.predict(observed, deterministic=True)[0]
-        batch.step(np.asarray(driven, dtype=np.float64), rows)
-        start = np.zeros(len(seeds), dtype=bool)
-    batch.close()
+class _Lesson:
+    """A policy that notes what the teacher does on every observation; ``model`` drives, or the teacher without one."""
+
+    def __init__(self, model: PPO | None, name: str, action: ActionName, scenario: Scenario) -> None:
+        self._teacher = agents_module("corrected").Base(name, action, scenario)
+        self._model, self.action_mode = model, action
+        self.observed: list[np.ndarray] = []
+        self.taught: list[np.ndarray] = []
+
+    def predict(
+        self, observation: np.ndarray, state: Any = None, episode_start: np.ndarray | None = None, **_: Any
+    ) -> tuple[np.ndarray, Any]:
+        """As any policy's, on a batch."""
+        taught, state = self._teacher.predict(observation, state, episode_start)
+        self.observed.append(observation.copy())
+        self.taught.append(taught)
+        return (taught if self._model is None else self._model.predict(observation, deterministic=True)[0]), state
 
 
 def _fit(model: PPO, observations: np.ndarray, actions: np.ndarray) -> float:
