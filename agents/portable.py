@@ -71,7 +71,8 @@ class Network:
     def load(cls, path: Path) -> tuple[Network, ModelCard]:
         """What :meth:`save` wrote. Raises :class:`ConfigError` if it is something else, or its parts do not fit."""
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            # Opened here: NumPy leaves a file open that it cannot read.
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
                 card, after = str(arrays[CARD_KEY][()]), arrays["after"].tolist()
                 layers = [
                     Layer(arrays[f"weight_{i}"], arrays[f"bias_{i}"], activation) for i, activation in enumerate(after)
