@@ -13,7 +13,7 @@ from rich.console import Console
 import prfaas_env
 from benchmarks.ablations.page import COMMAND, PAGE, PICTURE, RESULTS, ablations_page, against, picture, summed_up
 from benchmarks.ablations.study import Study
-from benchmarks.ablations.variants import Variant, named
+from benchmarks.ablations.variants import VARIANTS, Variant, named
 from prfaas_env.config import ConfigError
 
 __all__ = ["measured"]
@@ -25,12 +25,13 @@ SCRIPTED = ("windowed-closed-form", "load-aware", "least-completion", "priced-co
 def measured(study: Study, variants: Sequence[Variant], seeds: int) -> dict[str, Any]:
     """Everything that the page says, of the variants that were asked for."""
     baseline = study.played()
+    only = "" if tuple(variants) == VARIANTS else f" --only {','.join(variant.name for variant in variants)}"
     models: dict[str, dict[int, dict[str, float]]] = {variant.name: {} for variant in variants}
     for variant, seed, episodes in study.finished(variants, range(seeds)):
         models[variant.name][seed] = against(episodes, baseline)
     return {
         "schema": 1,
-        "command": f"{COMMAND} --timesteps {study.timesteps} --seeds {seeds} --episodes {len(study.seeds)}",
+        "command": f"{COMMAND} --timesteps {study.timesteps} --seeds {seeds} --episodes {len(study.seeds)}{only}",
         "version": prfaas_env.__version__,
         "timesteps": study.timesteps,
         "episodes": len(study.seeds),
