@@ -55,8 +55,9 @@ reproduce: $(STAMP) ## train the shipped policy `learned` anew and compare the t
 	$(RUN) train.py --algo ppo --scenario train --timesteps 4000000 --seed 0 --set teacher=load-aware --set critic_rollouts=5 --set 'validation_scenarios=["validation"]' --set validation_seeds=8 --set checkpoint_every=500000 --out runs/reproduced
 	$(RUN) evaluate.py --policies windowed-closed-form,dual-timescale,learned,runs/reproduced/model.zip --scenarios validation --seeds 10 --seed-start 570000 --out results/reproduced
 
-# Studies go on where they stopped, and those in agents/tuned/ are finished: delete them to make them anew.
-TUNE := --trials 30 --seeds 1 --scenarios train --sampler-seed 0 --validation-seeds 4 --out agents/tuned
+# Studies go on where they stopped, and those in agents/tuned/ are finished: delete them to make them anew. All have the
+# same scenarios of the training split: those that it had when the first of them were made.
+TUNE := --trials 30 --seeds 1 --scenarios burst-on-off,clumped-arrivals,diurnal-conversation,drift-mix,light-load,link-20,mix-wander,paper-stationary,train-bursts,train-classes,train-faults,train-large,train-link-states,train-links,train-mixes,train-sessions,train-small,train-tail --sampler-seed 0 --validation-seeds 4 --out agents/tuned
 
 tune: $(STAMP) ## tune the scripted policies; writes agents/tuned/ and a table in docs/evaluation.md
 	$(RUN) -m prfaas_env tune long-timescale $(TUNE)

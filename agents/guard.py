@@ -9,7 +9,8 @@ how much of the model's action is used::
 
 Components may each lie within what was met and together be like nothing that was. So results are watched too: where
 the closed form could sustain the traffic (load below ``SUSTAINED``) and requests wait for longer than ``PATIENCE_S``
-all the same, the scheduler acts alone for ``HOLD_S``.
+all the same, the scheduler acts alone for ``HOLD_S``. If as many wait after that, it does no better, as where traffic
+comes in bursts: the model then has ``TURN_S`` to itself. Elsewhere the scheduler goes on for as long as it takes.
 
 Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, ± half an
 hour of price, and two instances.
@@ -36,7 +37,7 @@ MARGIN = 0.05
 NEAR, FAR = 1.0, 2.0
 """Distance, summed over components, up to which the model acts alone, and from which it no longer acts at all."""
 
-SUSTAINED, PATIENCE_S, HOLD_S = 0.9, 20.0, 300.0
+SUSTAINED, PATIENCE_S, HOLD_S, TURN_S = 0.9, 20.0, 300.0, 900.0
 """On the validation split this costs nothing; without a load that can be sustained, long waits are nobody's fault."""
 
 
@@ -72,17 +73,24 @@ class Guard:
         episode_start: np.ndarray | None = None,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """As any policy's. ``state``: two arrays (n,), the steps held back so far and the seconds for which the
-        scheduler still acts alone, then the model's own state."""
+        """As any policy's. ``state``: three arrays (n,), then the model's own state. They hold the steps held back so
+        far, the seconds for which the scheduler (positive) or the model (negative) still acts alone, and how many
+        requests waited when the scheduler took over."""
         batch = np.atleast_2d(observation)
-        held_back, hold_s = (np.zeros(len(batch), dtype=np.int64), np.zeros(len(batch))) if state is None else state[:2]
+        kept = (np.zeros(len(batch), dtype=np.int64), *np.zeros((2, len(batch)))) if state is None else state[:3]
         if episode_start is not None:
-            held_back, hold_s = np.where(episode_start, 0, held_back), np.where(episode_start, 0.0, hold_s)
-        action, inner = self._policy.predict(observation, (state or ())[2:] or None, episode_start, deterministic)
+            kept = tuple(np.where(episode_start, 0, each) for each in kept)
+        held_back, turn_s, waited = kept
+        action, inner = self._policy.predict(observation, (state or ())[3:] or None, episode_start, deterministic)
         seen = decode(batch)
-        hold_s = np.where(self.failing(seen), HOLD_S, np.maximum(hold_s - seen["control_step_s"], 0.0))
+        left_s = np.sign(turn_s) * np.maximum(np.abs(turn_s) - seen["control_step_s"], 0.0)
+        over = (turn_s > 0.0) & (left_s == 0.0)
+        in_vain = over & (seen["waiting"] >= waited)
+        begins = (left_s == 0.0) & self.failing(seen) & ~in_vain
+        turn_s = np.select([in_vain, begins], [-TURN_S, HOLD_S], left_s)
+        waited = np.where(begins, seen["waiting"], waited)
         trust = np.clip((FAR - self.distance(batch)) / (FAR - NEAR), 0.0, 1.0)
-        trust = np.where(hold_s > 0.0, 0.0, trust)
+        trust = np.where(turn_s > 0.0, 0.0, trust)
         outside = trust < 1.0
         if outside.any():
             blended = np.atleast_2d(action).copy()
@@ -90,7 +98,7 @@ class Guard:
             weight = trust[outside, None].astype(np.float32)
             blended[outside] = scheduler + weight * (np.clip(blended[outside], -1.0, 1.0) - scheduler)
             action = blended if np.ndim(observation) == 2 else blended[0]
-        return action, (held_back + outside, hold_s, *(inner or ()))
+        return action, (held_back + outside, turn_s, waited, *(inner or ()))
 
     def _scheduler(self, observation: np.ndarray) -> np.ndarray:
         """The scheduler's own action, float32 (2,): zero, or (t*, N_p*) of the window where zero is no scheduler."""

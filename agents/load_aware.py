@@ -1,116 +1,72 @@
 """``load-aware``: the threshold and the split of the least predicted mean TTFT at the load of the moment.
 
 The paper's Eqs. 7 and 8 maximise throughput, whatever the load. Far below Λ_max that sends too much to the slower local
-pool; here nearly everything goes remote while that pool has room, and near Λ_max t rises to the value of Eq. 7. The
-prediction (``prfaas_env/theory/latency.py``) takes the load from the observation: arrivals, the histogram of recent
-uncached lengths, the mean output and the link's present capacity. Requests that queue already count as arrivals of the
-next ``clear_queues_s``. Where no setting can keep up, the one with the least utilisation of its busiest stage is taken,
-which is the throughput optimum again. N_p moves only for a gain beyond the hysteresis.
+pool; here nearly everything goes remote while that pool has room, and near Λ_max t rises to the value of Eq. 7
+(``predicting.py``).
+
+Where no threshold can keep up, somebody has to wait. Least mean TTFT then asks for the shortest prompts to be served
+first, and a threshold can do that: the local pool takes as many of them as keep it busy and no more, so that its queue
+stays short, and the longer ones queue for the remote pool. When arrivals cease before that queue is gone, t rises and
+the local pool helps with all that still comes. P99 pays for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from prfaas_env.config import Range, Record
 from prfaas_env.environment.actions import ActionName
-from prfaas_env.environment.observation import COARSE_EDGES_TOKENS, HISTOGRAM_FACTS
 from prfaas_env.profiles import NonNegative, Positive
-from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.control import Control
-from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS
-from prfaas_env.theory.latency import LatencyModel, Prediction
-from prfaas_env.theory.online import bin_shares
+from prfaas_env.theory.latency import Prediction
 
-from .base import Observed, ScriptedPolicy, Span
+from .base import Observed, Span
+from .predicting import Predicting, PredictingParameters
 
 __all__ = ["LoadAware", "LoadAwareParameters"]
 
-UNSEEN_SHARE = 1e-9
-"""Of a bin where no length was seen lately: the best t then is the best for those lengths too."""
+LEAST_RPS = 1e-3
 
 
 @dataclass(frozen=True)
-class LoadAwareParameters(Record):
-    """``headroom``: arrivals reckoned with, over those seen. ``arrival_scv``: squared coefficient of variation of the
-    gaps between arrivals (1: Poisson). ``hysteresis``: share of the predicted TTFT that a new N_p must save.
-    """
+class LoadAwareParameters(PredictingParameters):
+    """Where no threshold keeps up, the local wait is brought to ``local_wait_s`` within ``steer_s``."""
 
-    headroom: Positive = 1.0
-    arrival_scv: NonNegative = 1.0
-    clear_queues_s: Positive = 60.0
-    hysteresis: Annotated[float, Range(ge=0, lt=1)] = 0.1
+    local_wait_s: NonNegative = 7.0
+    steer_s: Positive = 30.0
 
 
-class LoadAware(ScriptedPolicy):
+class LoadAware(Predicting):
     """Least predicted mean TTFT instead of most throughput."""
 
     action_mode: ClassVar[ActionName] = "absolute"
     Parameters = LoadAwareParameters
-    decode_backlog = 0.0  # share of the decode queue that a new split is to clear; see priced-completion
     tunable: ClassVar[Mapping[str, Span]] = {
-        "headroom": Span(0.7, 1.6),
-        "arrival_scv": Span(0.25, 16.0, log=True),
-        "clear_queues_s": Span(10.0, 1000.0, log=True),
-        "hysteresis": Span(0.0, 0.6),
+        **Predicting.tunable,
+        "local_wait_s": Span(1.0, 40.0, log=True),
+        "steer_s": Span(10.0, 120.0, log=True),
     }
-
-    def __init__(self, scenario: Scenario, parameters: Any = None) -> None:
-        super().__init__(scenario, parameters)
-        self.model = LatencyModel(self.deployment)
-        nominal = scenario.nominal
-        self._output_tokens = nominal.output_tokens.mean()
-        points = nominal.output_tokens.points(256)
-        self._output_scv = max(float(points.weights @ points.lengths_tokens**2) / self._output_tokens**2 - 1.0, 0.0)
-        # Inside a bin of the observation lengths lie as in the nominal workload, or evenly where it has none.
-        self._nominal = bin_shares(nominal.lengths)
-        self._coarse = np.searchsorted(COARSE_EDGES_TOKENS, LENGTH_BIN_CENTRES_TOKENS, side="right") - 1
-        inside = self._nominal + 1e-12
-        self._within = inside / np.bincount(self._coarse, inside)[self._coarse]
 
     def decide(self, observed: Observed, memory: np.ndarray) -> np.ndarray:  # noqa: ARG002
         predicted = self.predicted(observed)
         target = self.split(predicted, observed["target_prefill_nodes"])
-        serving = self._column(observed["prefill_nodes"])
-        best = _best(predicted.prefill_s[serving], predicted.prefill_utilisation[serving])
-        control = Control(target, float(self.model.thresholds_tokens[best]))
+        ttft_s = predicted.prefill_s[self.column(observed["prefill_nodes"])]
+        if np.isfinite(ttft_s).any():
+            threshold_tokens = float(self.model.thresholds_tokens[int(np.argmin(ttft_s))])
+        else:
+            threshold_tokens = self._filling(predicted, observed)
+        control = Control(target, threshold_tokens)
         return self.actions.encode(control, control.threshold_tokens, control.n_prefill)
 
-    def predicted(self, observed: Observed) -> Prediction:
-        """Mean TTFT of each N_p and t at the load that an observation shows."""
+    def _filling(self, predicted: Prediction, observed: Observed) -> float:
+        """The threshold that gives the local pool just enough to do, between those that were tried."""
         own = self.parameters
-        shares = np.array([observed[name] for name in HISTOGRAM_FACTS])
-        seen = shares.sum() > 0.5
-        shares = shares + UNSEEN_SHARE
-        queued = observed["remote_queue"] + observed["local_queue"]
-        rate_rps = own.headroom * observed["arrivals"] + queued / own.clear_queues_s
-        return self.model.predict(
-            rate_rps,
-            (shares / shares.sum())[self._coarse] * self._within if seen else self._nominal,
-            observed["output_mean"] or self._output_tokens,
-            observed["link_capacity_gbps"],
-            own.arrival_scv,
-            self._output_scv,
-            rate_rps + self.decode_backlog * observed["decode_queue"] / own.clear_queues_s,
-        )
-
-    def _column(self, n_prefill: float) -> int:
-        return int(np.argmin(np.abs(self.model.splits - n_prefill)))
-
-    def split(self, predicted: Prediction, present: float) -> int:
-        """The present target, or the N_p that saves more than the hysteresis of its predicted TTFT (or utilisation)."""
-        now = self._column(present)
-        ttft_s, utilisation = predicted.ttft_s.min(axis=1), predicted.utilisation.min(axis=1)
-        best = _best(ttft_s, utilisation)
-        figure = ttft_s if np.isfinite(ttft_s[best]) else utilisation
-        pays = figure[best] < (1.0 - self.parameters.hysteresis) * figure[now]
-        return int(self.model.splits[best]) if pays else round(present)
-
-
-def _best(ttft_s: np.ndarray, utilisation: np.ndarray) -> int:
-    """Where TTFT is least or, if nothing can keep up, where the busiest stage is the least busy."""
-    return int(np.argmin(ttft_s if np.isfinite(ttft_s).any() else utilisation))
+        spare = 1.0 - (observed["local_expected_wait_s"] - own.local_wait_s) / own.steer_s
+        room = max(observed["prefill_nodes"], 1.0) * max(spare, 0.0) / max(observed["arrivals"], LEAST_RPS)
+        work_s, thresholds = predicted.local_work_s, self.model.thresholds_tokens
+        if room >= work_s[-1]:
+            return np.inf
+        return float(np.interp(room, work_s[:-1], thresholds[:-1]))

@@ -11,7 +11,7 @@ import pytest
 
 import agents
 from agents.card import ModelCard
-from agents.guard import FAR, HOLD_S, MARGIN, NEAR, PATIENCE_S, Guard
+from agents.guard import FAR, HOLD_S, MARGIN, NEAR, PATIENCE_S, TURN_S, Guard
 from agents.portable import Network, Portable
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.observation import COMPONENTS, GROUPS, decode, encode, layout_hash
@@ -92,7 +92,7 @@ def test_a_batch_acts_as_its_rows_do_and_forgets_at_the_start_of_an_episode(scen
         np.testing.assert_array_equal(together, [action for action, _ in each])
         states = [one for _, one in each]
         np.testing.assert_array_equal(state[0], [one[0][0] for one in states])
-    np.testing.assert_array_equal(state[2], [8, 8, 8])  # the model's own state has travelled with it
+    np.testing.assert_array_equal(state[3], [8, 8, 8])  # the model's own state has travelled with it
     assert state[0].max() < 8
     assert repr(vars(guard)) == before
 
@@ -140,6 +140,29 @@ def test_a_model_under_which_requests_wait_for_no_reason_is_held_for_a_while(sce
         steps += 1
     assert HOLD_S / 10.0 <= steps <= HOLD_S / 10.0 + 1  # the observation is a little rounded
     assert guard.held_back_steps(state) == steps
+
+
+def test_a_model_gets_its_turn_where_the_scheduler_does_no_better(scenario: Scenario) -> None:
+    """As many wait after the hold as before it: the model is left alone for a while. Fewer, but too many: held."""
+    guard = Guard(Constant(), card(), scenario)
+    calm = {c.name: (c.low + c.high) / 2 for c in COMPONENTS}
+    calm |= {"arrivals": 2.0, "arrivals_window": 2.0, "lambda_max": 4.0, "load": 0.5, "control_step_s": 10.0}
+
+    def held(waiting: np.ndarray) -> list[bool]:
+        state, acted = None, []
+        for each in waiting:
+            values = calm | {"waiting": float(each)}
+            actions, state = guard.predict(encode(np.array([values[c.name] for c in COMPONENTS]))[None], state)
+            acted.append(actions[0].tolist() == [0.0, 0.0])
+        return acted
+
+    hold, turn = round(HOLD_S / 10), round(TURN_S / 10)
+    late = 2.0 * PATIENCE_S * 2.0
+    as_many = held(np.full(hold + turn + 10, late))
+    assert all(as_many[:hold])
+    assert not any(as_many[hold + 2 : turn + hold - 2])
+    assert all(as_many[-8:])
+    assert all(held(np.linspace(late, 0.8 * late, 2 * hold)))
 
 
 def test_the_leaderboard_says_how_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,7 +213,7 @@ def paper_load(scenario: Scenario, arrivals: float, **others: float) -> dict[str
 def test_load_aware_sends_nearly_everything_at_low_load_and_ends_at_the_throughput_optimum(scenario: Scenario) -> None:
     policy = load_policy("load-aware", scenario, tuned=False)
     best = plan(scenario.deployment, scenario)
-    rates = (0.8, 1.6, 2.4, 3.1, 2.0 * best.lambda_max_rps)
+    rates = (0.8, 1.6, 2.4, 3.1)
     controls = [controls_under(policy, (1, paper_load(scenario, rate)))[0] for rate in rates]
     thresholds = [control.threshold_tokens for control in controls]
     shares_kept = scenario.nominal.lengths.cdf(np.array(thresholds))
@@ -221,9 +221,43 @@ def test_load_aware_sends_nearly_everything_at_low_load_and_ends_at_the_throughp
     assert shares_kept[1] < 0.15
     assert thresholds == sorted(thresholds)
     assert thresholds[3] == pytest.approx(best.threshold_tokens, rel=0.15)
-    # Beyond Λ_max nothing keeps up: the busiest stage of all is the least busy there.
-    assert thresholds[4] == pytest.approx(best.threshold_tokens, rel=0.15)
-    assert controls[4].n_prefill == best.n_prefill
+    overload = controls_under(policy, (1, paper_load(scenario, 2.0 * best.lambda_max_rps)))[0]
+    assert overload.n_prefill == best.n_prefill  # beyond Λ_max, where the busiest stage of all is the least busy
+
+
+def local_work_s(scenario: Scenario, threshold_tokens: float) -> float:
+    """Seconds of local prefill that an arrival of the nominal workload asks for on average."""
+    points = scenario.nominal.lengths.points(4096)
+    kept = points.lengths_tokens <= threshold_tokens
+    return float(points.weights[kept] @ scenario.deployment.local.profile.prefill.time_s(points.lengths_tokens[kept]))
+
+
+@pytest.mark.parametrize(("rate_rps", "wait_s", "spare"), [(6.5, 10.0, 1.0), (6.5, 25.0, 0.5), (13.0, 10.0, 1.0)])
+def test_load_aware_fills_the_local_pool_in_an_overload_and_no_more(
+    scenario: Scenario, rate_rps: float, wait_s: float, spare: float
+) -> None:
+    """The shortest prompts stay: what arrives of them takes the pool's time, less while its queue is too long."""
+    policy = load_policy("load-aware", scenario, tuned=False, local_wait_s=10.0, steer_s=30.0)
+    seen = paper_load(scenario, rate_rps, local_expected_wait_s=wait_s, local_queue=20.0, remote_queue=200.0)
+    control = controls_under(policy, (1, seen))[0]
+    assert rate_rps * local_work_s(scenario, control.threshold_tokens) == pytest.approx(3.0 * spare, rel=0.08)
+
+
+def test_load_aware_helps_with_all_that_comes_when_a_burst_is_over(scenario: Scenario) -> None:
+    seen = paper_load(scenario, 0.3, remote_queue=300.0)
+    assert controls_under(load_policy("load-aware", scenario, tuned=False), (1, seen))[0].threshold_tokens == np.inf
+
+
+def test_load_aware_reckons_with_the_remote_instances_that_are_up(scenario: Scenario) -> None:
+    """Three of four have failed: what one can do is kept for the long prompts. A failed local one is no remote one."""
+    policy = load_policy("load-aware", scenario, tuned=False)
+    whole = {"decode_share": 5 / 8}
+    sound, failed, elsewhere = (
+        controls_under(policy, (1, paper_load(scenario, 1.0, **roles)))[0].threshold_tokens
+        for roles in (whole, whole | {"failed_nodes": 3.0}, {"decode_share": 2 / 8, "failed_nodes": 3.0})
+    )
+    assert failed > 2.0 * sound
+    assert elsewhere == sound
 
 
 def test_load_aware_beats_the_throughput_optimum_at_low_load() -> None:
@@ -236,8 +270,13 @@ def test_load_aware_beats_the_throughput_optimum_at_low_load() -> None:
 
 
 def test_load_aware_keeps_requests_local_while_the_link_is_down(scenario: Scenario) -> None:
-    seen = paper_load(scenario, 1.0, link_capacity_gbps=0.0)
-    assert controls_under(load_policy("load-aware", scenario, tuned=False), (1, seen))[0].threshold_tokens == np.inf
+    """All of them as long as the local pool can do it, else as many as it can: the long ones may wait for the link."""
+    policy = load_policy("load-aware", scenario, tuned=False)
+    few, many = (
+        controls_under(policy, (1, paper_load(scenario, rate, link_capacity_gbps=0.0)))[0] for rate in (0.5, 2.0)
+    )
+    assert few.threshold_tokens == np.inf
+    assert 10_000 < many.threshold_tokens < 100_000
 
 
 def test_load_aware_moves_n_p_only_for_a_gain_beyond_the_hysteresis(scenario: Scenario) -> None:
@@ -271,6 +310,20 @@ def test_priced_completion_spares_short_requests_the_queue_of_an_overload(scenar
     for wait_s, price in ((8.0, 0.0), (30.0, -10.0), (500.0, -245.0), (3600.0, -1795.0)):
         seen = paper_load(scenario, 3.0, remote_expected_wait_s=wait_s)
         assert controls_under(policy, (1, seen))[0].price_s == pytest.approx(price, abs=1e-2)
+
+
+def test_priced_completion_spares_them_a_queue_for_the_link_too(scenario: Scenario) -> None:
+    policy = load_policy(
+        "priced-completion", scenario, tuned=False, load_price_s=0.0, queue_relief=0.5, relief_after_s=10.0
+    )
+    seen = paper_load(scenario, 3.0, link_backlog=50.0, link_capacity_gbps=10.0)  # 40 s of it
+    assert controls_under(policy, (1, seen))[0].price_s == pytest.approx(-15.0, abs=1e-2)
+
+
+def test_priced_completion_asks_more_while_the_link_is_congested(scenario: Scenario) -> None:
+    policy = load_policy("priced-completion", scenario, tuned=False, load_price_s=0.0, link_price_s=4.0)
+    seen = paper_load(scenario, 1.0, link_congested_share=0.5)
+    assert controls_under(policy, (1, seen))[0].price_s == pytest.approx(2.0, abs=1e-3)
 
 
 def test_priced_completion_does_not_convert_as_the_window_s_advice_flickers(scenario: Scenario) -> None:

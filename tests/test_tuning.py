@@ -320,10 +320,9 @@ def test_shipped_studies_are_what_their_trials_say(path: Path) -> None:
 def test_every_policy_with_constants_is_tuned_with_the_same_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # least-completion itself has none
     scripted = [name for name in policy_names() if name in agents._SCRIPTED]
-    studies = {name: tuning_study(name) for name in scripted if getattr(policy_class(name), "tunable", None)}
-    assert len({study.budget for study in studies.values() if study is not None}) == 1
-    # Its law has changed since its study; docs/evaluation.md says so.
-    assert [name for name, study in studies.items() if study is None] == ["priced-completion"]
+    studies = [tuning_study(name) for name in scripted if getattr(policy_class(name), "tunable", None)]
+    assert None not in studies
+    assert len({(study.budget, *study.scenarios.items()) for study in studies if study is not None}) == 1
 
 
 def test_the_page_has_the_studies_as_they_are() -> None:

@@ -31,13 +31,15 @@ class Prediction(NamedTuple):
     """Seconds and utilisations, of prefill (both pools and the link, whichever is busiest) and of decode.
 
     Prefill has shape (splits, thresholds), decode (splits, 1): its share of TTFT, and its load, do not depend on t.
-    Infinite where a stage cannot keep up.
+    Infinite where a stage cannot keep up. ``local_work_s``, (thresholds,), is what an arrival asks of the local prefill
+    pool on average, 0 where it goes remote.
     """
 
     prefill_s: np.ndarray  # mean TTFT without the wait for a decode slot
     prefill_utilisation: np.ndarray
     decode_wait_s: np.ndarray
     decode_utilisation: np.ndarray
+    local_work_s: np.ndarray
 
     @property
     def ttft_s(self) -> np.ndarray:
@@ -81,12 +83,15 @@ class LatencyModel:
         arrival_scv: float = 1.0,
         output_scv: float = 0.0,
         decode_rate_rps: float | None = None,
+        remote_instances: float | None = None,
     ) -> Prediction:
         """For arrivals at ``rate_rps`` with ``bin_shares`` (bins,) of lengths, on a link of ``link_gbps`` (0: down).
 
         ``arrival_scv`` and ``output_scv`` are the squared coefficients of variation of gaps and of output lengths;
-        ``decode_rate_rps`` is the rate that decode has to cope with, if that is another than prefill's.
+        ``decode_rate_rps`` is the rate that decode has to cope with, if that is another than prefill's, and
+        ``remote_instances`` how many are up, if not all.
         """
+        n_remote = self.n_remote if remote_instances is None else remote_instances
         decode_rate_rps = rate_rps if decode_rate_rps is None else decode_rate_rps
         sums = eq.stage_loads(bin_shares, self._local_s, self._remote_s, self._kv_bits)[:, self._cuts]
         squares = eq.stage_loads(bin_shares, self._local_s**2, self._remote_s**2, self._kv_bits)[:, self._cuts]
@@ -96,7 +101,7 @@ class LatencyModel:
         exposed_s, link_use = self._transfer(rate_rps, bin_shares, sums[eq.SENT], link_gbps)
         n_prefill = self.splits[:, None]
         local_wait_s = allen_cunneen_wait_s(rate_rps * kept, n_prefill, local_s, local_scv, arrival_scv)
-        remote_wait_s = allen_cunneen_wait_s(rate_rps * sent, self.n_remote, remote_s, remote_scv, arrival_scv)
+        remote_wait_s = allen_cunneen_wait_s(rate_rps * sent, n_remote, remote_s, remote_scv, arrival_scv)
         decode = self.deployment.local.profile.decode
         slots = (self.deployment.local.instances - n_prefill) * decode.slots
         decode_s = output_tokens * float(decode.step_s[decode.slots])
@@ -105,10 +110,10 @@ class LatencyModel:
             waits_s = np.where(kept > 0, kept * local_wait_s, 0.0) + np.where(sent > 0, sent * remote_wait_s, 0.0)
         constant_s = self.deployment.ttft_overhead_s + float(decode.step_s[1])
         prefill_s = waits_s + sums[eq.LOCAL] + sums[eq.REMOTE] + exposed_s + constant_s
-        remote_use = np.maximum(_use(rate_rps * sums[eq.REMOTE], self.n_remote), link_use)
+        remote_use = np.maximum(_use(rate_rps * sums[eq.REMOTE], n_remote), link_use)
         use = np.maximum(_use(rate_rps * sums[eq.LOCAL], n_prefill), remote_use)
         decode_use = decode_rate_rps * decode_s / slots
-        return Prediction(np.where(use < 1.0, prefill_s, np.inf), use, decode_wait_s, decode_use)
+        return Prediction(np.where(use < 1.0, prefill_s, np.inf), use, decode_wait_s, decode_use, sums[eq.LOCAL])
 
     def _transfer(
         self, rate_rps: float, bin_shares: np.ndarray, sent_bits: np.ndarray, link_gbps: float
