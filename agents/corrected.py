@@ -25,6 +25,9 @@ __all__ = ["SPAN", "Base", "Corrected", "corrected"]
 
 SPAN = np.array([0.5, 0.7], dtype=np.float32)
 """Of a full correction, on the action's scale: of price some seconds, or a factor of 2.1 of t; one instance."""
+EDGE = 4.0 / 3.0
+"""Where an action counts as that was clipped to ± 1: a shift of N_p by two instances is there, exactly at the edge (two
+over its span of 1.5 is 4/3), and whoever comes near without reaching it shifts by one."""
 
 
 class Base:
@@ -44,13 +47,13 @@ class Base:
     def predict(
         self, observation: np.ndarray, state: Any = None, episode_start: np.ndarray | None = None, **_: Any
     ) -> tuple[np.ndarray, Any]:
-        """As any policy's; actions of the form ``action``."""
+        """As any policy's; actions of the form ``action``, where clipped at ± ``EDGE``."""
         actions, state = self._policy.predict(observation, state=state, episode_start=episode_start)
-        if self._theirs.name == self._own.name:
-            return actions, state
-        batch, raw = np.atleast_2d(observation), np.atleast_2d(actions)
-        written = np.stack([self._written(row, action) for row, action in zip(batch, raw, strict=True)])
-        return (written if np.ndim(observation) == 2 else written[0]), state
+        if self._theirs.name != self._own.name:
+            batch, raw = np.atleast_2d(observation), np.atleast_2d(actions)
+            written = np.stack([self._written(row, action) for row, action in zip(batch, raw, strict=True)])
+            actions = written if np.ndim(observation) == 2 else written[0]
+        return np.where(np.abs(actions) >= 1.0, np.float32(EDGE) * np.sign(actions), actions), state
 
     def _written(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
         observed = decode(observation)

@@ -28,12 +28,13 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 import evaluate
 import train as command_line
+from agents.corrected import Base
 from agents.trained import Trained
 from prfaas_env.cli.errors import BAD_INPUT, INTERRUPTED, run
 from prfaas_env.config import ConfigError, to_mapping
-from prfaas_env.environment.actions import ActionName
+from prfaas_env.environment.actions import ActionName, action_form
 from prfaas_env.environment.core import ControlLoop
-from prfaas_env.environment.observation import COMPONENTS, GROUPS, layout_hash, observation_space
+from prfaas_env.environment.observation import COMPONENTS, GROUPS, encode, layout_hash, observation_space
 from prfaas_env.environment.reward import REWARDS
 from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.evaluation.suites import members
@@ -584,6 +585,17 @@ def test_corrections_of_nothing_are_the_policy_itself(
     assert validations(out)[0]["ttft_ratio"] == 1.0
     own, theirs = (simulate(scenario, name, seed=3).summary["ttft_mean_s"] for name in (str(out / "model.zip"), base))
     assert own == pytest.approx(theirs, rel=1e-2)
+
+
+def test_a_shift_by_two_survives_a_small_correction() -> None:
+    """Clipped to 1 it would be at the very edge of what is rounded to two, and any doubt would make it one."""
+    scenario = load_scenario("paper-stationary")
+    base = Base("static", "residual", scenario)
+    seen = {"advised_threshold": 19_400.0, "advised_prefill": 1.0, "lambda_max": 3.0}
+    taken, _ = base.predict(encode(np.array([seen.get(c.name, 0.0) for c in COMPONENTS])))
+    form = action_form("residual", scenario.deployment)
+    for doubt in (0.0, -0.1, -0.3):
+        assert form.decode(taken + np.array([0.0, doubt]), 19_400.0, 1).n_prefill == 3
 
 
 def test_a_policy_to_correct_must_act_by_the_learners_law(
