@@ -42,3 +42,13 @@ def real_trace() -> Callable[[str], Path]:
             pytest.skip(str(absent))
 
     return locate
+
+
+@pytest.fixture(scope="module")
+def scenarios(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two short scenarios, as ``--scenario`` takes them."""
+    folder = tmp_path_factory.mktemp("scenarios")
+    short = "split: train, horizon_s: 120, control_step_s: 20"
+    (folder / "drifting.yaml").write_text(f"{{name: drifting, extends: drift-mix, {short}}}")
+    (folder / "steady.yaml").write_text(f"{{name: steady, extends: paper-stationary, {short}}}")
+    return f"{folder}/drifting.yaml,{folder}/steady.yaml"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import math
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +19,14 @@ import yaml
 pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
 pytest.importorskip("tensorboard", reason="needs the extra 'train'")
 
-import torch
 from rich.console import Console
-from stable_baselines3.common.callbacks import BaseCallback
 
 import evaluate
-import train as command_line
-from agents.corrected import Base
 from agents.trained import Trained
-from prfaas_env.cli.errors import BAD_INPUT, INTERRUPTED, run
+from prfaas_env.cli.errors import BAD_INPUT, INTERRUPTED
 from prfaas_env.config import ConfigError, to_mapping
-from prfaas_env.environment.actions import ActionName, action_form
-from prfaas_env.environment.core import ControlLoop
-from prfaas_env.environment.observation import COMPONENTS, GROUPS, encode, layout_hash, observation_space
+from prfaas_env.environment.actions import ActionName
+from prfaas_env.environment.observation import layout_hash
 from prfaas_env.environment.reward import REWARDS
 from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.evaluation.suites import members
@@ -51,64 +43,12 @@ from prfaas_env.seeds import (
 from prfaas_env.training.folder import RunFolder
 from prfaas_env.training.lock import locked
 from prfaas_env.training.model import training_environments
-from prfaas_env.training.run import _interruptible, _scenarios, _validated
+from prfaas_env.training.run import _interruptible
 from prfaas_env.training.settings import ALGORITHMS, AlgoName, Settings
 from prfaas_env.training.validation import OBJECTIVES, Validator
+from tests.training_runs import FULL, ROLLOUT, call, curves, small, steps_kept, validations, weights
 
 ROOT = Path(__file__).resolve().parent.parent
-ROLLOUT = 4 * 10  # steps: copies × rollout_steps
-FULL = 4 * ROLLOUT
-SMALL = {"--n-envs": "4", "--seed": "3", "--timesteps": str(FULL)}
-SMALLER = ("rollout_steps=10", "minibatches=4", f"checkpoint_every={ROLLOUT}", "validation_seeds=2")
-
-
-def call(*arguments: str | Path) -> int:
-    """``train.py`` with these arguments, in this process; its exit code."""
-    with pytest.raises(SystemExit) as exit_:
-        run(command_line.main, [str(argument) for argument in arguments])
-    assert isinstance(exit_.value.code, int)
-    return exit_.value.code
-
-
-def small(scenarios: str, out: Path) -> list[str]:
-    pairs = {"--algo": "ppo", "--scenario": scenarios, "--out": str(out), **SMALL}
-    return [part for pair in pairs.items() for part in pair] + [x for more in SMALLER for x in ("--set", more)]
-
-
-def steps_kept(out: Path) -> list[int]:
-    return sorted(int(path.name) for path in (out / "checkpoints").iterdir())
-
-
-def validations(out: Path) -> list[dict[str, float]]:
-    with (out / "validation.csv").open(encoding="utf-8") as stream:
-        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(stream)]
-
-
-def curves(out: Path) -> dict[str, dict[int, float]]:
-    """Every scalar of a run's TensorBoard: {name: {step: value}}."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    accumulator = EventAccumulator(str(out / "tensorboard"))
-    accumulator.Reload()
-    return {
-        name: {event.step: event.value for event in accumulator.Scalars(name)} for name in accumulator.Tags()["scalars"]
-    }
-
-
-def weights(model: Path) -> dict[str, np.ndarray]:
-    from stable_baselines3 import PPO
-
-    return {name: value.numpy() for name, value in PPO.load(model, device="cpu").policy.state_dict().items()}
-
-
-@pytest.fixture(scope="module")
-def scenarios(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two short scenarios, as ``--scenario`` takes them."""
-    folder = tmp_path_factory.mktemp("scenarios")
-    short = "split: train, horizon_s: 120, control_step_s: 20"
-    (folder / "drifting.yaml").write_text(f"{{name: drifting, extends: drift-mix, {short}}}")
-    (folder / "steady.yaml").write_text(f"{{name: steady, extends: paper-stationary, {short}}}")
-    return f"{folder}/drifting.yaml,{folder}/steady.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -210,171 +150,6 @@ def test_an_untrained_policy_is_the_scheduler_it_corrects(
         assert np.array_equal(own.timeline[name], known.timeline[name])
     assert np.array_equal(own.requests["ttft_s"], known.requests["ttft_s"])
     assert len(np.unique(known.timeline["target_prefill_nodes"])) > 1
-
-
-# --- learners, groups of scenarios, parts of the observation ----------------------------------------------------------
-
-PLAIN = {"--timesteps": "80", "--n-envs": "4", "--seed": "3"}
-OWN = {  # two rollouts, or two generations of six steps
-    "ppo": ("rollout_steps=10", "minibatches=4", "target_kl=0.05", "entropy_coefficient=0.001"),
-    "recurrent-ppo": ("rollout_steps=10", "minibatches=4", "lstm_size=8"),
-    "sac": ("rollout_steps=10", "gradient_steps=4", "batch_size=16"),
-    "tqc": ("rollout_steps=10", "gradient_steps=4", "batch_size=16"),
-    "es": ("perturbation=0.5", "learning_rate=0.1"),
-}
-
-
-def run_of(algo: str, scenarios: str, out: Path, *more: str) -> list[str]:
-    named = {"--algo": algo, "--scenario": scenarios, "--out": str(out), **PLAIN}
-    settings = (*OWN[algo], "checkpoint_every=40", "validation_seeds=1", *more)
-    return [part for pair in named.items() for part in pair] + [x for one in settings for x in ("--set", one)]
-
-
-@pytest.mark.parametrize("algo", ALGORITHMS)
-def test_every_learner_learns_acts_and_goes_on(algo: str, scenarios: str, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    assert call(*run_of(algo, scenarios, out)) == 0
-    first, *_, last = steps_kept(out)
-    assert (first, validations(out)[0]["ttft_ratio"]) == (0, 1.0)
-    for steps in (first, last):  # a checkpoint too is a policy
-        for name in ("model.zip", "model.json"):
-            shutil.copy(out / "checkpoints" / f"{steps:09d}" / name, tmp_path / name)
-        scenario = load_scenario(scenarios.split(",")[0])
-        assert load_policy(tmp_path / "model.zip", scenario).action_mode == "residual"
-        policy = Trained(tmp_path / "model.zip")  # not held to what it has met, which no random observation is near
-        state, actions = None, []
-        rng = np.random.default_rng(0)
-        for k in range(3):
-            seen = rng.uniform(-1, 1, len(COMPONENTS)).astype(np.float32)
-            action, state = policy.predict(seen, state=state, episode_start=np.array([k == 0]), deterministic=True)
-            actions.append(action)
-        assert (np.abs(actions).max() > 0.0) == (steps > 0)
-        assert (state is not None) == (algo == "recurrent-ppo")
-    assert simulate(scenario, out / "model.zip", 1).summary["arrived"] > 0
-    assert call("--resume", out, "--timesteps", str(last + 40)) == 0
-    assert steps_kept(out)[-1] >= last + 40
-
-
-def test_a_group_of_scenarios_is_spread_over_the_copies_and_others_validate(tmp_path: Path) -> None:
-
-    shipped = members("train")
-    settings = Settings(scenarios=("train",), n_envs=2 * len(shipped), validation_scenarios=("validation",))
-    found = _scenarios(settings, Console(quiet=True))
-    assert [scenario.name for scenario in found] == list(shipped)
-    assert {scenario.split for scenario in found} == {"train"}
-    environments = training_environments(settings, found, training_seed(0, 0))
-    copies = environments.unwrapped.env
-    assert [loop.scenario.name for loop in copies.batch.loops] == 2 * list(shipped)
-    environments.close()
-    assert {scenario.split for scenario in _validated(settings)} == {"validation"}
-    for few, least in (
-        (Settings(scenarios=("train",), n_envs=2), 1),
-        (Settings(scenarios=("train",), n_envs=2, algo="es"), 2),
-    ):
-        with pytest.raises(ConfigError, match=f"n_envs: expected at least {least * len(shipped)}"):
-            _scenarios(few, Console(quiet=True))
-
-
-def test_a_policy_sees_only_the_groups_that_it_was_given(scenarios: str, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    assert sorted(k for group in GROUPS.values() for k in group) == list(range(len(COMPONENTS)))
-    assert call(*run_of("ppo", scenarios, out, 'observation_groups=["flow","histogram"]')) == 0
-    assert json.loads((out / "model.json").read_text())["training"]["observation_groups"] == ["flow", "histogram"]
-    last = out / "checkpoints" / f"{steps_kept(out)[-1]:09d}" / "model.zip"
-    policy = Trained(last)
-    rng = np.random.default_rng(0)
-    seen, other = rng.uniform(-1, 1, (2, len(COMPONENTS))).astype(np.float32)
-    own = [k for group in ("flow", "histogram") for k in GROUPS[group]]
-    hidden = np.setdiff1d(np.arange(len(COMPONENTS)), own)
-    changed = seen.copy()
-    changed[hidden] = other[hidden]
-    action = policy.predict(seen)[0]
-    assert np.array_equal(policy.predict(changed)[0], action)
-    changed[own] = other[own]
-    assert not np.array_equal(policy.predict(changed)[0], action)
-
-
-def test_evolution_compares_pairs_on_the_same_episode(scenarios: str) -> None:
-    from prfaas_env.training.evolution import Evolution, signed_ranks
-    from prfaas_env.training.features import Scaling
-    from prfaas_env.training.learners import new_model
-
-    assert signed_ranks(np.array([0.5, -10.0, 0.0, 2.0])) == pytest.approx([0.5, -1.0, 0.0, 0.75])
-    found = [load_scenario(path) for path in scenarios.split(",")]
-    settings = Settings(scenarios=("x",), algo="es", n_envs=8, perturbation=1e-9)
-    environments = training_environments(settings, found, training_seed(0, 0))
-    model = new_model(settings, environments, Scaling.unit())
-    assert isinstance(model, Evolution)
-    with torch.no_grad():
-        model.policy.action_net.weight.normal_()
-    _, callback = model._setup_learn(0, _Silent())
-    seen = np.random.default_rng(0).uniform(-1, 1, (8, len(COMPONENTS))).astype(np.float32)
-    weights = [np.repeat(parameter.detach().numpy()[None], 8, axis=0) for parameter in model._weights()]
-    np.testing.assert_allclose(model._act(seen, weights), model.predict(seen, deterministic=True)[0], atol=1e-5)
-    assert model.collect_rollouts(environments, callback, model.rollout_buffer, 2)
-    pairs = model._fitness.reshape(4, 2)
-    np.testing.assert_allclose(pairs[:, 0], pairs[:, 1], rtol=1e-3)
-    assert len(np.unique(pairs[:, 0].round(6))) == 4
-    assert model.num_timesteps == 8 * 6
-    environments.close()
-
-
-def test_a_pair_of_rewards_is_the_gain_over_the_zero_action(scenarios: str) -> None:
-    """Nothing for doing nothing; over an episode, one less the ratio of what was waited."""
-    found = [load_scenario(path) for path in scenarios.split(",")]
-    settings = Settings(scenarios=("x",), n_envs=4, reward="mean-ttft", paired=True)
-    steps = math.ceil(found[0].horizon_s / found[0].control_step_s)
-    for action, episodes in (((0.0, 0.0), 3), ((0.4, -0.5), 2)):
-        environments = training_environments(settings, found, training_seed(0, 0))
-        single = training_environments(replace(settings, paired=False), found, training_seed(0, 0))
-        zero = training_environments(replace(settings, paired=False), found, training_seed(0, 0))
-        for copies in (environments, single, zero):
-            copies.reset()
-        for _ in range(episodes):
-            gains, own, base = np.zeros(4), np.zeros(4), np.zeros(4)
-            for _ in range(steps):
-                taken = np.tile(np.array(action, dtype=np.float32), (4, 1))
-                for copies, total, given in (
-                    (environments, gains, taken),
-                    (single, own, taken),
-                    (zero, base, 0 * taken),
-                ):
-                    copies.step(given)
-                    total += copies.original_rewards
-            np.testing.assert_allclose(gains / steps, 1.0 - own / base, atol=1e-5)
-            assert (gains == 0.0).all() == (action == (0.0, 0.0))
-        for copies in (environments, single, zero):
-            copies.close()
-
-
-def test_features_are_centred_stretched_and_bounded(scenarios: str) -> None:
-    from prfaas_env.training.features import Features, measured_scaling
-
-    found = [load_scenario(path) for path in scenarios.split(",")]
-    scaling = measured_scaling("residual", found, lesson_seeds(0, 1)[0], copies=4)
-    extractor = Features(observation_space(), scaling.factor.tolist(), scaling.offset.tolist())
-    observations = []
-    for scenario in found:
-        loop = ControlLoop(scenario, "residual")
-        observations.append(loop.reset(11))
-        while len(loop.episode.signals) < loop.steps:
-            observations.append(loop.step(np.zeros(2)).observation)
-    seen = torch.from_numpy(np.array(observations))
-    features = extractor(seen).numpy()
-    assert np.abs(features).max() <= 1.0
-    assert np.abs(features.mean(axis=0)).max() < 0.5
-    names = [component.name for component in COMPONENTS]
-    constant = names.index("control_step_s")
-    assert scaling.factor[constant] == 0.0
-    assert (features[:, constant] == 0.0).all()
-    # Two instances of a small cluster are told apart as well as the load is.
-    n_prefill = names.index("prefill_nodes")
-    assert features[:, n_prefill].std() > 5 * seen.numpy()[:, n_prefill].std()
-
-
-class _Silent(BaseCallback):
-    def _on_step(self) -> bool:
-        return True
 
 
 # --- going on ---------------------------------------------------------------------------------------------------------
@@ -484,128 +259,6 @@ def test_the_ranges_of_seeds_cannot_meet() -> None:
         Settings(scenarios=("x",), validation_seeds=largest.validation_seeds + 1)
     longest = Settings(scenarios=("x",), timesteps=RUN_STRIDE // 2 - 1, n_envs=4096)
     assert training_seed(0, longest.timesteps) < training_seed(1, 0)
-
-
-# --- a teacher --------------------------------------------------------------------------------------------------------
-
-
-def test_a_policy_learns_from_a_teacher_before_anything_else(scenarios: str, tmp_path: Path) -> None:
-    """The model of step 0 does what the teacher does, on episodes of neither."""
-    out = tmp_path / "run"
-    lessons = ("teacher=static", "teacher_episodes=6", "critic_rollouts=99", "action=residual", "hidden=[64]")
-    assert call(*small(scenarios, out), *(x for more in lessons for x in ("--set", more))) == 0
-    scenario = load_scenario(scenarios.split(",")[0])
-    taught = simulate(scenario, str(out / "model.zip"), seed=7).timeline
-    untaught = simulate(scenario, "windowed-closed-form", seed=7).timeline
-    (t,) = set(simulate(scenario, "static", seed=7).timeline["threshold_tokens"][1:])
-    difference = [np.abs(np.log(line["threshold_tokens"][1:] / t)).mean() for line in (taught, untaught)]
-    assert difference[0] < 0.5 * difference[1]
-    # The actor stood still ever since; the critic did not.
-    first, last = (weights(out / "checkpoints" / f"{steps:09d}" / "model.zip") for steps in steps_kept(out)[::2])
-    moved = {name for name, before in first.items() if not np.array_equal(before, last[name])}
-    assert moved
-    assert all("value" in name for name in moved)
-
-
-def test_a_teachers_episodes_are_training_and_no_others(
-    scenarios: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    met: set[int] = set()
-    draw = Scenario.draw
-
-    def spy(self: Scenario, seed: Any) -> Any:
-        met.add(seed if isinstance(seed, int) else seed.bit_generator.seed_seq.entropy)
-        return draw(self, seed)
-
-    monkeypatch.setattr(Scenario, "draw", spy)
-    lessons = ("teacher=load-aware", "teacher_episodes=3")
-    assert call(*small(scenarios, tmp_path / "run"), *(x for more in lessons for x in ("--set", more))) == 0
-    own = set(range(training_seed(3, 0), training_seed(3, 0) + 4))
-    assert met == own | set(lesson_seeds(3, 4)) | set(validation_seeds(2))
-    assert training_seed(3, Settings(scenarios=("x",), timesteps=RUN_STRIDE // 2 - 1).timesteps) < lesson_seeds(3, 1)[0]
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("teacher=least-completion", "teacher: least-completion does not act by what the form 'residual' sets"),
-        ("teacher=hindsight", "teacher: hindsight does not act by"),
-        ("teacher=load-awear", "unknown policy 'load-awear'; did you mean 'load-aware'"),
-    ],
-)
-def test_a_teacher_must_act_by_the_learners_law(
-    scenarios: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, message: str
-) -> None:
-    assert call(*small(scenarios, tmp_path / "run"), "--set", given) == BAD_INPUT
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
-
-
-# --- on top of a scripted policy --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("action", "base"), [("price", "priced-completion"), ("residual", "dual-timescale")])
-def test_corrections_of_nothing_are_the_policy_itself(
-    scenarios: str, tmp_path: Path, action: ActionName, base: str
-) -> None:
-    """In the copies that a learner trains on, and in what it saves."""
-    scenario = load_scenario(scenarios.split(",")[0])
-    settings = Settings(scenarios=("x",), algo="es", action=action, corrects=base, reward="ttft", n_envs=2)
-    copies = training_environments(settings, [scenario], 0)
-    copies.unwrapped.seed_each([7, 8])
-    copies.reset()
-    rewards = []
-    for _ in range(6):
-        copies.step(np.zeros((2, 2), dtype=np.float32))
-        rewards.append(copies.original_rewards.copy())
-    copies.close()
-    for row, seed in enumerate((7, 8)):
-        policy = load_policy(base, scenario)
-        loop = ControlLoop(scenario, policy.action_mode)
-        observation, state = loop.reset(np.random.default_rng(seed)), None
-        for step in range(6):
-            taken, state = policy.predict(observation, state=state)
-            interval = loop.step(taken)
-            assert rewards[step][row] == pytest.approx(interval.reward, rel=1e-3, abs=1e-3)
-            observation = interval.observation
-
-    out = tmp_path / "run"
-    more = (
-        f"corrects={base}",
-        f"action={action}",
-        "timesteps=40",
-        "algo=es",
-        "n_envs=4",
-        "hidden=[]",
-        "learning_rate=1e-9",
-    )
-    kept = [x for x in SMALLER if x.split("=")[0] in ("checkpoint_every", "validation_seeds")]
-    given = [part for change in (*kept, *more) for part in ("--set", change)]
-    assert call("--scenario", scenarios, "--out", out, *given) == 0
-    assert validations(out)[0]["ttft_ratio"] == 1.0
-    own, theirs = (simulate(scenario, name, seed=3).summary["ttft_mean_s"] for name in (str(out / "model.zip"), base))
-    assert own == pytest.approx(theirs, rel=1e-2)
-
-
-def test_a_shift_by_two_survives_a_small_correction() -> None:
-    """Clipped to 1 it would be at the very edge of what is rounded to two, and any doubt would make it one."""
-    scenario = load_scenario("paper-stationary")
-    base = Base("static", "residual", scenario)
-    seen = {"advised_threshold": 19_400.0, "advised_prefill": 1.0, "lambda_max": 3.0}
-    taken, _ = base.predict(encode(np.array([seen.get(c.name, 0.0) for c in COMPONENTS])))
-    form = action_form("residual", scenario.deployment)
-    for doubt in (0.0, -0.1, -0.3):
-        assert form.decode(taken + np.array([0.0, doubt]), 19_400.0, 1).n_prefill == 3
-
-
-def test_a_policy_to_correct_must_act_by_the_learners_law(
-    scenarios: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(*small(scenarios, tmp_path / "run"), "--set", "corrects=least-completion") == BAD_INPUT
-    assert "corrects: least-completion does not act by what the form 'residual' sets" in capsys.readouterr().err
-    given = ("--set", "corrects=load-aware", "--set", "teacher=load-aware")
-    assert call(*small(scenarios, tmp_path / "run"), *given) == BAD_INPUT
-    assert "teacher: expected none beside corrects" in capsys.readouterr().err
 
 
 # --- objectives -------------------------------------------------------------------------------------------------------
