@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prfaas_env.config import Record
+from prfaas_env.profiles import NonNegative
 from prfaas_env.simulator.control import Control
 
 from .base import Observed, ScriptedPolicy
@@ -20,9 +21,9 @@ __all__ = ["LeastCompletion"]
 
 @dataclass(frozen=True)
 class LeastCompletionParameters(Record):
-    """``price_s``: seconds by which remote must be sooner (negative: may be later) to be taken."""
+    """``price_s``: seconds by which remote must be sooner to be taken."""
 
-    price_s: float = 0.0
+    price_s: NonNegative = 0.0
 
 
 class LeastCompletion(ScriptedPolicy):

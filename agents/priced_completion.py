@@ -26,9 +26,10 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from prfaas_env.config import Range
-from prfaas_env.environment.actions import ActionName
+from prfaas_env.environment.actions import ActionName, remote_wait_s
 from prfaas_env.profiles import NonNegative
 from prfaas_env.simulator.control import Control
+from prfaas_env.theory.plan import GIGA
 
 from .base import Observed, Span
 from .predicting import Predicting, PredictingParameters
@@ -36,7 +37,6 @@ from .predicting import Predicting, PredictingParameters
 __all__ = ["PricedCompletion", "PricedCompletionParameters"]
 
 SPLIT_PERIOD_S = 30.0
-LEAST_GBPS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class PricedCompletionParameters(PredictingParameters):
     """
 
     hysteresis: Annotated[float, Range(ge=0, lt=1)] = 0.05
-    price_s: float = 0.0
-    load_price_s: float = 0.8
+    price_s: NonNegative = 0.0
+    load_price_s: NonNegative = 0.8
     queue_relief: Annotated[float, Range(ge=0, le=1)] = 0.9
     relief_after_s: NonNegative = 5.0
-    link_price_s: float = 3.0
+    link_price_s: NonNegative = 3.0
 
 
 class PricedCompletion(Predicting):
@@ -65,8 +65,8 @@ class PricedCompletion(Predicting):
     decode_backlog = 1.0
     tunable: ClassVar[Mapping[str, Span]] = {
         **Predicting.tunable,
-        "price_s": Span(-1.0, 2.0),
-        "load_price_s": Span(-1.0, 3.0),
+        "price_s": Span(0.0, 2.0),
+        "load_price_s": Span(0.0, 3.0),
         "queue_relief": Span(0.0, 1.0),
         "relief_after_s": Span(1.0, 120.0, log=True),
         "link_price_s": Span(0.0, 10.0),
@@ -81,13 +81,15 @@ class PricedCompletion(Predicting):
             n_prefill = self.split(self.predicted(observed), n_prefill)
             memory[0] = SPLIT_PERIOD_S
         memory[0] -= observed["control_step_s"]
-        control = Control(n_prefill, law="price", price_s=self.price_s(observed))
-        return self.actions.encode(control, 0.0, round(observed["advised_prefill"]))
+        wait_s = remote_wait_s(
+            observed["remote_expected_wait_s"], GIGA * observed["link_backlog"], observed["link_capacity_gbps"]
+        )
+        control = Control(n_prefill, law="price", price_s=self.price_s(observed, wait_s))
+        return self.actions.encode(control, 0.0, round(observed["advised_prefill"]), wait_s)
 
-    def price_s(self, observed: Observed) -> float:
+    def price_s(self, observed: Observed, wait_s: float) -> float:
         """The price in seconds; the action form bounds it."""
         own = self.parameters
         calm_s = own.price_s + own.load_price_s * min(observed["load"], 1.0)
-        link_s = 8.0 * observed["link_backlog"] / max(observed["link_capacity_gbps"], LEAST_GBPS)
-        excess_s = max(max(observed["remote_expected_wait_s"], link_s) - own.relief_after_s, 0.0)
-        return float(calm_s + own.link_price_s * observed["link_congested_share"] - own.queue_relief * excess_s)
+        relief_s = own.queue_relief * max(wait_s - own.relief_after_s, 0.0)
+        return float(calm_s + own.link_price_s * observed["link_congested_share"] - relief_s)

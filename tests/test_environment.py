@@ -20,7 +20,7 @@ from rich.console import Console
 
 from prfaas_env.config import ConfigError
 from prfaas_env.deployment import Deployment, load_deployment
-from prfaas_env.environment.actions import ACTION_FORMS, action_form
+from prfaas_env.environment.actions import ACTION_FORMS, action_form, remote_wait_s
 from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.env import PrfaaSEnv
 from prfaas_env.environment.live import LiveDashboard
@@ -273,9 +273,9 @@ def test_residual_and_price_actions_give_back_the_control(deployment: Deployment
             back = residual.decode(residual.encode(Control(4 + offset, 2e4 * factor), 2e4, 4), 2e4, 4)
             assert back.n_prefill == 4 + offset
             assert back.threshold_tokens == pytest.approx(2e4 * factor, rel=1e-6)
-        for price_s in (-30.0, -2.0, 0.0, 0.1, 12.0):
+        for price_s in (-40.0, -30.0, -2.0, 0.0, 0.1, 12.0):
             control = Control(4 + offset, law="price", price_s=price_s)
-            back = price.decode(price.encode(control, 2e4, 4), 2e4, 4)
+            back = price.decode(price.encode(control, 2e4, 4, 40.0), 2e4, 4, 40.0)
             assert back.n_prefill == 4 + offset
             assert back.price_s == pytest.approx(price_s, abs=1e-5)
 
@@ -291,13 +291,27 @@ def test_residual_corrections_are_alike_up_and_down_and_stay_in_the_bounds(deplo
     assert form.decode(np.array([9.0, 0]), 1e4, 4) == form.decode(np.array([1.0, 0]), 1e4, 4)
 
 
-def test_the_price_is_odd_increasing_and_finer_near_zero(deployment: Deployment) -> None:
+def test_a_price_above_zero_is_in_seconds_and_finer_near_zero(deployment: Deployment) -> None:
     form = action_form("price", deployment)
-    prices = np.array([form.decode(np.array([a, 0.0]), 1e4, 3).price_s for a in np.linspace(-1, 1, 41)])
-    np.testing.assert_allclose(prices, -prices[::-1], atol=1e-12)
-    assert prices[-1] == pytest.approx(1800.0)
+    prices = np.array([form.decode(np.array([a, 0.0]), 1e4, 3, 50.0).price_s for a in np.linspace(0, 1, 21)])
+    assert (prices[0], prices[-1]) == (0.0, pytest.approx(120.0))
     assert (np.diff(prices) > 0).all()
-    assert np.diff(prices)[20] < np.diff(prices)[-1] / 5
+    assert np.diff(prices)[0] < np.diff(prices)[-1] / 5
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 20.0, 900.0])
+def test_a_price_below_zero_forgives_a_share_of_the_remote_wait(deployment: Deployment, wait_s: float) -> None:
+    form = action_form("price", deployment)
+    for share in (0.25, 0.5, 1.0):
+        assert form.decode(np.array([-share, 0.0]), 1e4, 3, wait_s).price_s == pytest.approx(-share * wait_s)
+    all_of_it = form.encode(Control(3, law="price", price_s=-2.0 * wait_s - 1.0), 1e4, 3, wait_s)
+    assert form.decode(all_of_it, 1e4, 3, wait_s).price_s == -wait_s
+
+
+def test_the_remote_wait_is_that_for_the_pool_or_the_link_whichever_is_longer() -> None:
+    assert remote_wait_s(7.0, 5e9, 10.0) == 7.0  # 4 s of link
+    assert remote_wait_s(7.0, 50e9, 10.0) == 40.0
+    assert remote_wait_s(7.0, 50e9, 0.0) == 7.0
 
 
 # --- reward -----------------------------------------------------------------------------------------------------------

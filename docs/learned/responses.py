@@ -14,7 +14,7 @@ import numpy as np
 
 from docs.learned.shipped import Shipped
 from docs.panels import Panel, panels
-from prfaas_env.environment.actions import action_form
+from prfaas_env.environment.actions import action_form, remote_wait_s
 from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.observation import COMPONENTS, HISTOGRAM_FACTS, coarse_shares, decode, encode
 from prfaas_env.policies import load_policy
@@ -29,7 +29,7 @@ SEEDS = (0, 1)
 EVERY, FIRST = 12, 30  # steps: two minutes apart, and none before the window is full
 LONG_TOKENS = 32_768.0
 EDGES_TOKENS = (256.0, 262_144.0)
-RATES = ("arrivals", "arrivals_window", "first_tokens", "completions")
+RATES = ("arrivals", "arrivals_interval", "arrivals_window", "first_tokens", "completions")
 
 
 class Moment(NamedTuple):
@@ -100,6 +100,7 @@ def _advised(
     return {
         "advised_threshold": advice.threshold_tokens,
         "advised_prefill": float(advice.n_prefill),
+        "target_over_advised": observed["target_prefill_nodes"] - advice.n_prefill,
         "advised_share": advice.n_prefill / observed["local_instances"],
         "advised_threshold_present_split": advice.threshold_at_present_split_tokens,
         "lambda_max": advice.lambda_max_rps,
@@ -164,7 +165,10 @@ def _answer(policy: Any, scenario: Scenario, observed: Mapping[str, float]) -> t
     observation = encode(np.array([observed[component.name] for component in COMPONENTS]))
     action, state = policy.predict(observation, None, np.array([True]))
     form = action_form(policy.action_mode, scenario.deployment)
-    control = form.decode(action, observed["advised_threshold"], round(observed["advised_prefill"]))
+    wait_s = remote_wait_s(
+        observed["remote_expected_wait_s"], 1e9 * observed["link_backlog"], observed["link_capacity_gbps"]
+    )
+    control = form.decode(action, observed["advised_threshold"], round(observed["advised_prefill"]), wait_s)
     held_back = policy.held_back_steps(state) if hasattr(policy, "held_back_steps") else 0
     return control.price_s if control.law == "price" else control.threshold_tokens, control.n_prefill, held_back
 

@@ -3,6 +3,10 @@
 ``residual`` corrects the online closed form (t*, N_p*) and ``price`` the least-completion routing: the zero action *is*
 the scheduler, and learning starts from there. ``absolute`` sets log t and N_p outright. The constants of this module
 are the only place where their spans are written.
+
+A price above zero is in seconds. Below zero it is a share of the remote wait, which is then forgiven: in an overload
+nine tenths of minutes keep the local queue short, and eleven tenths would send everything remote. In seconds no learner
+could try out anything there without falling over that edge.
 """
 
 from __future__ import annotations
@@ -20,13 +24,16 @@ from prfaas_env.simulator.control import Control, RoutingLaw
 
 __all__ = [
     "ACTION_FORMS",
-    "PRICE_SPAN_S",
+    "PRICE_MOST_S",
+    "REMOTE_WAIT_SIGNALS",
     "ActionForm",
     "ActionName",
+    "Bearings",
     "Knobs",
     "action_form",
     "action_space",
     "action_table",
+    "remote_wait_s",
 ]
 
 ActionName = Literal["residual", "absolute", "price"]
@@ -37,9 +44,8 @@ PREFILL_SPAN = 1.5
 """A full residual action moves N_p by 1.5 instances, rounded away from zero to 2."""
 THRESHOLD_LOW_TOKENS, THRESHOLD_HIGH_TOKENS = 256.0, 262144.0
 """Range of the absolute threshold; its two ends mean all remote (t = 0) and all local (t = ∞)."""
-PRICE_SPAN_S, PRICE_CURVATURE = 1800.0, 8.0
-"""A full price action is ± half an hour, so that in an overload one pool may wait and the other need not; the sinh
-between is finer near zero (10 s a unit there)."""
+PRICE_MOST_S, PRICE_CURVATURE = 120.0, 6.0
+"""A full price action is two minutes; the sinh below is finer near zero (4 s a unit there)."""
 
 
 class Knobs(NamedTuple):
@@ -64,16 +70,35 @@ def corrected_prefill(second: float, advised: int, low: int, high: int) -> int:
 _LOG_LOW, _LOG_HIGH = math.log(THRESHOLD_LOW_TOKENS), math.log(THRESHOLD_HIGH_TOKENS)
 
 
-# The three forms: (a₀, a₁, t*, N_p*, least N_p, most N_p) → knobs. In the subset of Python that numba compiles.
+REMOTE_WAIT_SIGNALS = ("remote_expected_wait_s", "link_backlog_bytes", "link_capacity_gbps")
 
 
-def decode_residual(first: float, second: float, threshold_tokens: float, prefill: int, low: int, high: int) -> Knobs:
+def remote_wait_s(pool_wait_s: float, backlog_bytes: float, capacity_gbps: float) -> float:
+    """The longer of the waits for the remote pool and for the link to send what it owes; no wait for a link that is
+    down, since the law sends nothing over it."""
+    return max(pool_wait_s, 8e-9 * backlog_bytes / capacity_gbps if capacity_gbps > 0.0 else 0.0)
+
+
+class Bearings(NamedTuple):
+    """What an action is relative to: the advice of the online closed form, the remote wait, the bounds of N_p."""
+
+    threshold_tokens: float
+    n_prefill: int
+    wait_s: float
+    low: int
+    high: int
+
+
+# The three forms, (a₀, a₁, bearings) → knobs, in what numba compiles of Python, and their inverses.
+
+
+def decode_residual(first: float, second: float, at: Bearings) -> Knobs:
     """Corrections to the online closed form."""
-    corrected = threshold_tokens * math.exp(THRESHOLD_LOG_SPAN * first)
-    return Knobs(corrected_prefill(second, prefill, low, high), False, corrected, 0.0)
+    corrected = at.threshold_tokens * math.exp(THRESHOLD_LOG_SPAN * first)
+    return Knobs(corrected_prefill(second, at.n_prefill, at.low, at.high), False, corrected, 0.0)
 
 
-def decode_absolute(first: float, second: float, threshold_tokens: float, prefill: int, low: int, high: int) -> Knobs:  # noqa: ARG001
+def decode_absolute(first: float, second: float, at: Bearings) -> Knobs:
     """log t and N_p outright."""
     # Whole tokens: float32 actions then give back exactly the threshold that a scripted policy asked for.
     threshold = float(math.floor(math.exp(_LOG_LOW + (first + 1.0) / 2.0 * (_LOG_HIGH - _LOG_LOW)) + 0.5))
@@ -81,38 +106,37 @@ def decode_absolute(first: float, second: float, threshold_tokens: float, prefil
         threshold = 0.0
     elif first >= 1.0:
         threshold = math.inf
-    nodes = low + (second + 1.0) / 2.0 * (high - low)
-    return Knobs(min(max(away_from_zero(nodes), low), high), False, threshold, 0.0)
+    nodes = at.low + (second + 1.0) / 2.0 * (at.high - at.low)
+    return Knobs(min(max(away_from_zero(nodes), at.low), at.high), False, threshold, 0.0)
 
 
-def decode_price(first: float, second: float, threshold_tokens: float, prefill: int, low: int, high: int) -> Knobs:  # noqa: ARG001
+def decode_price(first: float, second: float, at: Bearings) -> Knobs:
     """The price β of remote prefill, and a correction to N_p*."""
-    price = PRICE_SPAN_S * math.sinh(PRICE_CURVATURE * first) / math.sinh(PRICE_CURVATURE)
-    return Knobs(corrected_prefill(second, prefill, low, high), True, 0.0, price)
+    price = first * at.wait_s
+    if first >= 0.0:
+        price = PRICE_MOST_S * math.sinh(PRICE_CURVATURE * first) / math.sinh(PRICE_CURVATURE)
+    return Knobs(corrected_prefill(second, at.n_prefill, at.low, at.high), True, 0.0, price)
 
 
-def _encode_residual(
-    control: Control, threshold_tokens: float, prefill: int, _low: int, _high: int
-) -> tuple[float, float]:
-    ratio = control.threshold_tokens / threshold_tokens
+def _encode_residual(control: Control, at: Bearings) -> tuple[float, float]:
+    ratio = control.threshold_tokens / at.threshold_tokens
     first = math.log(ratio) / THRESHOLD_LOG_SPAN if ratio > 0 else -1.0
-    return first, (control.n_prefill - prefill) / PREFILL_SPAN
+    return first, (control.n_prefill - at.n_prefill) / PREFILL_SPAN
 
 
-def _encode_absolute(
-    control: Control, _threshold_tokens: float, _prefill: int, low: int, high: int
-) -> tuple[float, float]:
+def _encode_absolute(control: Control, at: Bearings) -> tuple[float, float]:
     threshold = min(max(control.threshold_tokens, THRESHOLD_LOW_TOKENS), THRESHOLD_HIGH_TOKENS)
     first = 2.0 * (math.log(threshold) - _LOG_LOW) / (_LOG_HIGH - _LOG_LOW) - 1.0
-    nodes = min(max(control.n_prefill, low), high)
-    return first, 2.0 * (nodes - low) / (high - low) - 1.0 if high > low else 0.0
+    nodes = min(max(control.n_prefill, at.low), at.high)
+    return first, 2.0 * (nodes - at.low) / (at.high - at.low) - 1.0 if at.high > at.low else 0.0
 
 
-def _encode_price(
-    control: Control, _threshold_tokens: float, prefill: int, _low: int, _high: int
-) -> tuple[float, float]:
-    first = math.asinh(control.price_s / PRICE_SPAN_S * math.sinh(PRICE_CURVATURE)) / PRICE_CURVATURE
-    return first, (control.n_prefill - prefill) / PREFILL_SPAN
+def _encode_price(control: Control, at: Bearings) -> tuple[float, float]:
+    if control.price_s >= 0.0:
+        first = math.asinh(control.price_s / PRICE_MOST_S * math.sinh(PRICE_CURVATURE)) / PRICE_CURVATURE
+    else:
+        first = control.price_s / at.wait_s if at.wait_s > 0.0 else 0.0
+    return first, (control.n_prefill - at.n_prefill) / PREFILL_SPAN
 
 
 _FORMS = {
@@ -125,16 +149,19 @@ ACTION_FORMS: tuple[str, ...] = tuple(_FORMS)
 
 @dataclass(frozen=True)
 class ActionForm:
-    """One form: ``decode(action, t*, N_p*) -> Control`` and its inverse ``encode(control, t*, N_p*) -> action``.
+    """One form: ``decode(action, t*, N_p*, remote wait) -> Control`` and ``encode``, its inverse.
 
-    What ``encode`` cannot reach is clipped to the nearest action.
+    The remote wait (:func:`remote_wait_s`) matters to prices below zero alone. What ``encode`` cannot reach is
+    clipped to the nearest action.
     """
 
     name: ActionName
     prefill_low: int
     prefill_high: int
 
-    def decode(self, action: np.ndarray, advised_threshold_tokens: float, advised_prefill: int) -> Control:
+    def decode(
+        self, action: np.ndarray, advised_threshold_tokens: float, advised_prefill: int, wait_s: float = 0.0
+    ) -> Control:
         """The control behind an action, shape (2,); values outside [−1, 1] are clipped.
 
         Raises ``ValueError`` if the action is not two finite numbers.
@@ -143,18 +170,17 @@ class ActionForm:
         if pair.shape != (2,) or not np.isfinite(pair).all():
             raise ValueError(f"action: expected 2 finite numbers in [-1, 1], got {action!r}")
         first, second = np.clip(pair, -1.0, 1.0).tolist()
-        knobs = _FORMS[self.name][0](
-            first, second, advised_threshold_tokens, advised_prefill, self.prefill_low, self.prefill_high
-        )
+        at = Bearings(advised_threshold_tokens, advised_prefill, wait_s, self.prefill_low, self.prefill_high)
+        knobs = _FORMS[self.name][0](first, second, at)
         law: RoutingLaw = "price" if knobs.by_price else "threshold"
         return Control(knobs.n_prefill, knobs.threshold_tokens, law, knobs.price_s)
 
-    def encode(self, control: Control, advised_threshold_tokens: float, advised_prefill: int) -> np.ndarray:
+    def encode(
+        self, control: Control, advised_threshold_tokens: float, advised_prefill: int, wait_s: float = 0.0
+    ) -> np.ndarray:
         """The action, float32 (2,), that comes nearest to ``control``."""
-        pair = _FORMS[self.name][1](
-            control, advised_threshold_tokens, advised_prefill, self.prefill_low, self.prefill_high
-        )
-        return np.clip(np.array(pair, dtype=np.float64), -1.0, 1.0).astype(np.float32)
+        at = Bearings(advised_threshold_tokens, advised_prefill, wait_s, self.prefill_low, self.prefill_high)
+        return np.clip(np.array(_FORMS[self.name][1](control, at)), -1.0, 1.0).astype(np.float32)
 
 
 def action_form(name: str, deployment: Deployment) -> ActionForm:
@@ -173,13 +199,18 @@ def action_space() -> gymnasium.spaces.Box:
 def action_table() -> str:
     """The forms in Markdown, as the environment's page shows them."""
     prefill = f"N_p = N_p* + round({PREFILL_SPAN:g} a₁)"
-    price = f"{PRICE_SPAN_S:g} s · sinh({PRICE_CURVATURE:g} a₀) / sinh({PRICE_CURVATURE:g})"
+    price = f"{PRICE_MOST_S:g} s · sinh({PRICE_CURVATURE:g} a₀) / sinh({PRICE_CURVATURE:g})"
     span = f"{THRESHOLD_LOW_TOKENS:,.0f} to {THRESHOLD_HIGH_TOKENS:,.0f} tokens"
     rows = (
         ("`action`", "first number a₀", "second number a₁", "zero action"),
         ("---",) * 4,
         ("`residual`", f"t = t* · exp({THRESHOLD_LOG_SPAN:g} a₀)", prefill, "the windowed closed form"),
         ("`absolute`", f"log t over {span}; −1: t = 0, all remote; +1: t = ∞, all local", "N_p over its range", "–"),
-        ("`price`", f"price β = {price}", prefill, "least expected completion"),
+        (
+            "`price`",
+            f"price β = {price}; below 0: β = a₀ × the remote wait (pool or link)",
+            prefill,
+            "least expected completion",
+        ),
     )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

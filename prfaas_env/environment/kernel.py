@@ -126,6 +126,7 @@ away_from_zero = _jit(actions.away_from_zero)
 corrected_prefill = _jit(actions.corrected_prefill, away_from_zero=away_from_zero)
 decode_residual = _jit(actions.decode_residual, corrected_prefill=corrected_prefill)
 decode_absolute = _jit(actions.decode_absolute, away_from_zero=away_from_zero)
+remote_wait_s = _jit(actions.remote_wait_s)
 decode_price = _jit(actions.decode_price, corrected_prefill=corrected_prefill)
 is_abundant = _jit(cache_rule.is_abundant)
 push = _jit(online.push)
@@ -145,9 +146,12 @@ RESIDUAL, ABSOLUTE, PRICE = FORM["residual"], FORM["absolute"], FORM["price"]
 THRESHOLD, PREFILL_RPS, DECODE_RPS = online.THRESHOLD, online.PREFILL_RPS, online.DECODE_RPS
 BINS = len(LENGTH_BIN_CENTRES_TOKENS)
 LOW_TOKENS, HIGH_TOKENS = float(LENGTH_BIN_EDGES_TOKENS[0]), float(LENGTH_BIN_EDGES_TOKENS[-1])
+Bearings = actions.Bearings
 INTERVAL_S, TIME_S = SIGNAL["interval_s"], SIGNAL["time_s"]
 COMPLETED, OUTPUT_TOKENS = SIGNAL["completed"], SIGNAL["completed_output_tokens"]
 LINK_GBPS, PREFILL_NODES = SIGNAL["link_capacity_gbps"], SIGNAL["prefill_nodes"]
+TARGET_NODES = SIGNAL["target_prefill_nodes"]
+REMOTE_WAIT_S, LINK_BACKLOG = (SIGNAL[name] for name in actions.REMOTE_WAIT_SIGNALS[:2])
 FIRST_TOKENS, TTFT_SUM_S = SIGNAL["first_tokens"], SIGNAL["ttft_sum_s"]
 
 FACTS = len(observation.FACT)
@@ -194,10 +198,12 @@ def _observe(desk: Desk, out: np.ndarray) -> None:
     facts[at + 3] = sustained[best]
     facts[at + 4] = solved[PREFILL_RPS, present]
     facts[at + 5] = solved[DECODE_RPS, present]
+    facts[at + 6] = signals[TARGET_NODES] - d.advised_prefill
+    at += 7
     angle = 2.0 * math.pi * (signals[TIME_S] * (24.0 / d.day_s) + d.start_hour) / 24.0
-    facts[at + 6] = math.sin(angle)
-    facts[at + 7] = math.cos(angle)
-    facts[at + 8 :] = desk.constants
+    facts[at] = math.sin(angle)
+    facts[at + 1] = math.cos(angle)
+    facts[at + 2 :] = desk.constants
     out[:] = encode(raw_observation(facts))
 
 
@@ -208,13 +214,14 @@ def _step(operate: int, sims: np.ndarray, desks: np.ndarray, row: int, action: n
     if not d.running:
         first = min(max(float(action[0]), -1.0), 1.0)
         second = min(max(float(action[1]), -1.0), 1.0)
-        low, high = d.prefill_low, d.prefill_high
+        wait_s = remote_wait_s(desk.signals[REMOTE_WAIT_S], desk.signals[LINK_BACKLOG], desk.signals[LINK_GBPS])
+        at = Bearings(d.advised_threshold_tokens, d.advised_prefill, wait_s, d.prefill_low, d.prefill_high)
         if d.form == RESIDUAL:
-            knobs = decode_residual(first, second, d.advised_threshold_tokens, d.advised_prefill, low, high)
+            knobs = decode_residual(first, second, at)
         elif d.form == ABSOLUTE:
-            knobs = decode_absolute(first, second, d.advised_threshold_tokens, d.advised_prefill, low, high)
+            knobs = decode_absolute(first, second, at)
         else:
-            knobs = decode_price(first, second, d.advised_threshold_tokens, d.advised_prefill, low, high)
+            knobs = decode_price(first, second, at)
         d.threshold_tokens = knobs.threshold_tokens
         d.price_s = knobs.price_s
         abundant = d.cache_rule == ABUNDANT or (d.cache_rule == AUTO and is_abundant(desk.signals))

@@ -20,7 +20,6 @@ import gymnasium
 import numpy as np
 
 from prfaas_env.config import content_hash
-from prfaas_env.environment.actions import PRICE_SPAN_S
 from prfaas_env.environment.recent import RECENT_FACTS
 from prfaas_env.simulator.signals import LENGTH_BIN_EDGES_TOKENS, SIGNALS
 
@@ -59,6 +58,7 @@ ADVICE_FACTS: tuple[str, ...] = (
     "lambda_max_rps",
     "prefill_present_split_rps",
     "decode_present_split_rps",
+    "target_over_advised_nodes",
 )
 CLOCK_FACTS: tuple[str, ...] = ("day_sine", "day_cosine")
 CONSTANT_FACTS: tuple[str, ...] = (
@@ -105,11 +105,16 @@ def _same(name: str, unit: str, low: float, high: float, scale: Literal["linear"
 
 RATE_RPS, QUEUE, WAIT_S, TOKENS = 1e3, 1e4, 3600.0, float(LENGTH_BIN_EDGES_TOKENS[-1])
 INSTANCES = 1e5
+SHIFT = 4.0
+PRICE_S = 1800.0
 
 COMPONENTS: tuple[Component, ...] = (
     # flow of requests
     Component(
         "arrivals", "requests/s", 0, RATE_RPS, "log", "arrived_fast_per_s", "one", "arrivals over the last minute"
+    ),
+    Component(
+        "arrivals_interval", "requests/s", 0, RATE_RPS, "log", "arrived", "interval_s", "arrivals over the interval"
     ),
     Component(
         "arrivals_window", "requests/s", 0, RATE_RPS, "log", "arrived_slow_per_s", "one", "arrivals over the window"
@@ -176,7 +181,7 @@ COMPONENTS: tuple[Component, ...] = (
     _same("decode_busy_share", "1", 0, 1, "linear", "occupied share of the slots offered over the interval"),
     # knobs and roles
     _same("threshold_tokens", "tokens", 0, TOKENS, "log", "threshold t in force"),
-    _same("price_s", "s", -PRICE_SPAN_S, PRICE_SPAN_S, "linear", "price β in force"),
+    _same("price_s", "s", -PRICE_S, PRICE_S, "linear", "price β in force"),
     _same("prefill_nodes", "instances", 0, INSTANCES, "log", "N_p now"),
     _same("target_prefill_nodes", "instances", 0, INSTANCES, "log", "N_p asked for"),
     Component("prefill_share", "1", 0, 1, "linear", "prefill_nodes", "local_instances", "N_p / local instances"),
@@ -206,6 +211,16 @@ COMPONENTS: tuple[Component, ...] = (
         "advised_prefill_nodes",
         "one",
         "N_p* of Eq. 8, on the window",
+    ),
+    Component(
+        "target_over_advised",
+        "instances",
+        -SHIFT,
+        SHIFT,
+        "linear",
+        "target_over_advised_nodes",
+        "one",
+        "N_p asked for less N_p*: what a correction keeps N_p by",
     ),
     Component(
         "advised_share", "1", 0, 1, "linear", "advised_prefill_nodes", "local_instances", "N_p* / local instances"
