@@ -1,8 +1,10 @@
 """A start from a scripted policy: PPO's network first learns to do what a teacher does, then goes on from there.
 
 The teacher's knobs are written as actions of the learner's form, on the teacher's own episodes and then on those that
-the network steers itself into (DAgger, arXiv 1011.0686), all of the training split. Since the network then acts well
-and its critic knows nothing, the first rollouts train the critic alone.
+the network steers itself into (DAgger, arXiv 1011.0686), all of the training split. A teacher moves N_p on few steps,
+and a network that always keeps it agrees with him on nearly all, and yet is never where he is: so half of what it
+learns from are the steps on which he moves it. Since the network then acts well and its critic knows nothing, the first
+rollouts train the critic alone.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from prfaas_env.environment.actions import ActionName
+from prfaas_env.environment.actions import ActionName, action_form
+from prfaas_env.environment.observation import decode
 from prfaas_env.evaluation.together import play_together
 from prfaas_env.policies import agents_module
 from prfaas_env.scenario import Scenario
@@ -31,14 +34,15 @@ def imitate(model: PPO, name: str, action: ActionName, scenarios: Sequence[Scena
 
     Returns the root mean square difference of the actions that is left, on the data of the fit.
     """
-    observations, actions = [], []
+    observations, actions, moves = [], [], []
     for turn in range(ROUNDS):
         for scenario in scenarios:
             lesson = _Lesson(model if turn else None, name, action, scenario)
             play_together(scenario, lesson, [scenario.draw(seed) for seed in seeds[turn::ROUNDS]])
             observations += lesson.observed
             actions += lesson.taught
-        error = _fit(model, np.concatenate(observations), np.concatenate(actions))
+            moves += lesson.moves
+        error = _fit(model, np.concatenate(observations), np.concatenate(actions), np.concatenate(moves))
     return error
 
 
@@ -48,8 +52,10 @@ class _Lesson:
     def __init__(self, model: PPO | None, name: str, action: ActionName, scenario: Scenario) -> None:
         self._teacher = agents_module("corrected").Base(name, action, scenario)
         self._model, self.action_mode = model, action
+        self._form = action_form(action, scenario.deployment)
         self.observed: list[np.ndarray] = []
         self.taught: list[np.ndarray] = []
+        self.moves: list[np.ndarray] = []  # whether the teacher asks for another N_p than is asked for
 
     def predict(
         self, observation: np.ndarray, state: Any = None, episode_start: np.ndarray | None = None, **_: Any
@@ -58,17 +64,22 @@ class _Lesson:
         taught, state = self._teacher.predict(observation, state, episode_start)
         self.observed.append(observation.copy())
         self.taught.append(taught)
+        seen = decode(observation)
+        advised = np.rint(seen["advised_prefill"]).astype(int)
+        asked = [self._form.decode(act, 1.0, n).n_prefill for act, n in zip(taught, advised.tolist(), strict=True)]
+        self.moves.append(np.rint(seen["target_prefill_nodes"]) != asked)
         return (taught if self._model is None else self._model.predict(observation, deterministic=True)[0]), state
 
 
-def _fit(model: PPO, observations: np.ndarray, actions: np.ndarray) -> float:
+def _fit(model: PPO, observations: np.ndarray, actions: np.ndarray, moves: np.ndarray) -> float:
     policy = model.policy
     x, y = torch.as_tensor(observations), torch.as_tensor(actions)
+    moving = torch.as_tensor(np.flatnonzero(moves) if moves.any() else np.arange(len(moves)))
     optimiser = torch.optim.Adam(_actor(model), lr=LEARNING_RATE)
     for step in range(STEPS):
         for group in optimiser.param_groups:
             group["lr"] = LEARNING_RATE * (1.0 - step / STEPS)
-        rows = torch.randint(len(x), (BATCH,))
+        rows = torch.cat([torch.randint(len(x), (BATCH // 2,)), moving[torch.randint(len(moving), (BATCH // 2,))]])
         loss = torch.nn.functional.mse_loss(policy.get_distribution(x[rows]).distribution.mean, y[rows])
         optimiser.zero_grad()
         loss.backward()
