@@ -21,7 +21,6 @@ class ModelCard(Record):
 
     - ``algorithm``: the class of Stable-Baselines3 or sb3-contrib; ``action``: the form of its actions.
     - ``observation``: hash of the layout; ``training``: where the model comes from (``train.py``).
-    - ``corrects``: the scripted policy that the actions are added to (``corrected.py``); without it, nothing.
     - ``ranges``: for each component the least and the greatest value met in training, in physical units; outside it
       the model is held back (``guard.py``). Empty: it is not.
     """
@@ -31,7 +30,6 @@ class ModelCard(Record):
     observation: str
     training: Mapping[str, Any] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    corrects: str | None = None
     notes: str = ""
 
     def check(self) -> None:

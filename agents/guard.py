@@ -47,7 +47,7 @@ class Guard:
     def __init__(self, policy: Policy, card: ModelCard, scenario: Scenario) -> None:
         """``policy`` is the model that ``card`` describes; the scenario's deployment bounds N_p."""
         self.action_mode: ActionName = card.action
-        self._policy, self._corrects = policy, card.corrects is not None
+        self._policy = policy
         self._form: ActionForm = action_form(card.action, scenario.deployment)
         bounds = [card.ranges.get(c.name, (c.low, c.high)) for c in COMPONENTS]
         self._low, self._high = (encode(np.array(side, dtype=np.float64)) for side in zip(*bounds, strict=True))
@@ -102,7 +102,7 @@ class Guard:
 
     def _scheduler(self, observation: np.ndarray) -> np.ndarray:
         """The scheduler's own action, float32 (2,): zero, or (t*, N_p*) of the window where zero is no scheduler."""
-        if self.action_mode != "absolute" or self._corrects:
+        if self.action_mode != "absolute":
             return np.zeros(2, dtype=np.float32)
         observed = decode(observation)
         advised = Control(round(observed["advised_prefill"]), observed["advised_threshold"])

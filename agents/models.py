@@ -6,8 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prfaas_env.config import ConfigError
-
 if TYPE_CHECKING:
     from prfaas_env.scenario import Scenario
 
@@ -28,13 +26,6 @@ def model_policy(path: Path, scenario: Scenario) -> Policy:
         from .guard import Guard
 
         policy = Guard(model, model.card, scenario)
-    if model.card.corrects is not None:
-        from .corrected import Base, Corrected
-
-        try:
-            policy = Corrected(Base(model.card.corrects, model.card.action, scenario), policy)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: corrects: {error}") from None
     return policy
 
 

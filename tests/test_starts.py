@@ -1,4 +1,4 @@
-"""A start from a scripted policy: lessons from a teacher, or corrections to it."""
+"""A start from a scripted policy: lessons from a teacher."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
 pytest.importorskip("tensorboard", reason="needs the extra 'train'")
 
+from stable_baselines3 import PPO
 
-from agents.corrected import Base
+from agents.teacher import Teacher
 from prfaas_env.cli.errors import BAD_INPUT
 from prfaas_env.environment.actions import ActionName, action_form
-from prfaas_env.environment.core import ControlLoop
-from prfaas_env.environment.observation import COMPONENTS, encode
+from prfaas_env.environment.observation import COMPONENTS, decode, encode
 from prfaas_env.evaluation.simulate import simulate
-from prfaas_env.policies import load_policy
+from prfaas_env.evaluation.together import play_together
 from prfaas_env.scenario import Scenario, load_scenario
 from prfaas_env.seeds import (
     RUN_STRIDE,
@@ -26,9 +26,12 @@ from prfaas_env.seeds import (
     training_seed,
     validation_seeds,
 )
+from prfaas_env.training.features import Scaling
+from prfaas_env.training.imitation import _fit, _Lesson
+from prfaas_env.training.learners import new_model
 from prfaas_env.training.model import training_environments
 from prfaas_env.training.settings import Settings
-from tests.training_runs import SMALLER, call, small, steps_kept, validations, weights
+from tests.training_runs import call, small, steps_kept, weights
 
 # --- a teacher --------------------------------------------------------------------------------------------------------
 
@@ -85,56 +88,10 @@ def test_a_teacher_must_act_by_the_learners_law(
     assert not (tmp_path / "run").exists()
 
 
-# --- on top of a scripted policy --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("action", "base"), [("price", "priced-completion"), ("residual", "dual-timescale")])
-def test_corrections_of_nothing_are_the_policy_itself(
-    scenarios: str, tmp_path: Path, action: ActionName, base: str
-) -> None:
-    """In the copies that a learner trains on, and in what it saves."""
-    scenario = load_scenario(scenarios.split(",")[0])
-    settings = Settings(scenarios=("x",), algo="es", action=action, corrects=base, reward="ttft", n_envs=2)
-    copies = training_environments(settings, [scenario], 0)
-    copies.unwrapped.seed_each([7, 8])
-    copies.reset()
-    rewards = []
-    for _ in range(6):
-        copies.step(np.zeros((2, 2), dtype=np.float32))
-        rewards.append(copies.original_rewards.copy())
-    copies.close()
-    for row, seed in enumerate((7, 8)):
-        policy = load_policy(base, scenario)
-        loop = ControlLoop(scenario, policy.action_mode)
-        observation, state = loop.reset(np.random.default_rng(seed)), None
-        for step in range(6):
-            taken, state = policy.predict(observation, state=state)
-            interval = loop.step(taken)
-            assert rewards[step][row] == pytest.approx(interval.reward, rel=1e-3, abs=1e-3)
-            observation = interval.observation
-
-    out = tmp_path / "run"
-    more = (
-        f"corrects={base}",
-        f"action={action}",
-        "timesteps=40",
-        "algo=es",
-        "n_envs=4",
-        "hidden=[]",
-        "learning_rate=1e-9",
-    )
-    kept = [x for x in SMALLER if x.split("=")[0] in ("checkpoint_every", "validation_seeds")]
-    given = [part for change in (*kept, *more) for part in ("--set", change)]
-    assert call("--scenario", scenarios, "--out", out, *given) == 0
-    assert validations(out)[0]["ttft_ratio"] == 1.0
-    own, theirs = (simulate(scenario, name, seed=3).summary["ttft_mean_s"] for name in (str(out / "model.zip"), base))
-    assert own == pytest.approx(theirs, rel=1e-2)
-
-
-def test_a_shift_by_two_survives_a_small_correction() -> None:
+def test_a_shift_by_two_is_taught_from_beyond_the_edge() -> None:
     """Clipped to 1 it would be at the very edge of what is rounded to two, and any doubt would make it one."""
     scenario = load_scenario("paper-stationary")
-    base = Base("static", "residual", scenario)
+    base = Teacher("static", "residual", scenario)
     seen = {"advised_threshold": 19_400.0, "advised_prefill": 1.0, "lambda_max": 3.0}
     taken, _ = base.predict(encode(np.array([seen.get(c.name, 0.0) for c in COMPONENTS])))
     form = action_form("residual", scenario.deployment)
@@ -142,11 +99,35 @@ def test_a_shift_by_two_survives_a_small_correction() -> None:
         assert form.decode(taken + np.array([0.0, doubt]), 19_400.0, 1).n_prefill == 3
 
 
-def test_a_policy_to_correct_must_act_by_the_learners_law(
-    scenarios: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+class Moving:
+    """A lesson of a fixed observation: the teacher nearly always keeps N_p there, and now and then moves it."""
+
+    def __init__(self, share: float) -> None:
+        self.rows = np.zeros((400, len(COMPONENTS)), dtype=np.float32)
+        self.moves = np.arange(400) < share * 400
+        self.actions = np.stack([np.zeros(400), np.where(self.moves, 1.0, 0.0)], axis=1).astype(np.float32)
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 0.0), (0.05, 0.525)])
+def test_half_of_a_lesson_are_the_moves_of_n_p(
+    scenarios: str, monkeypatch: pytest.MonkeyPatch, share: float, expected: float
 ) -> None:
-    assert call(*small(scenarios, tmp_path / "run"), "--set", "corrects=least-completion") == BAD_INPUT
-    assert "corrects: least-completion does not act by what the form 'residual' sets" in capsys.readouterr().err
-    given = ("--set", "corrects=load-aware", "--set", "teacher=load-aware")
-    assert call(*small(scenarios, tmp_path / "run"), *given) == BAD_INPUT
-    assert "teacher: expected none beside corrects" in capsys.readouterr().err
+    monkeypatch.setattr("prfaas_env.training.imitation.STEPS", 1500)
+    settings = Settings(scenarios=("x",), n_envs=2, rollout_steps=10, minibatches=2, hidden=(8,))
+    copies = training_environments(settings, [load_scenario(scenarios.split(",")[0])], 0)
+    model, lesson = new_model(settings, copies, Scaling.unit()), Moving(share)
+    copies.close()
+    assert isinstance(model, PPO)
+    _fit(model, lesson.rows, lesson.actions, lesson.moves)
+    assert model.predict(lesson.rows[:1], deterministic=True)[0][0, 1] == pytest.approx(expected, abs=0.08)
+
+
+@pytest.mark.parametrize("action", ["residual", "price", "absolute"])
+def test_a_lesson_knows_on_which_steps_the_teacher_moves_n_p(scenarios: str, action: ActionName) -> None:
+    scenario = load_scenario(scenarios.split(",")[0]).with_overrides(horizon_s=400.0)
+    lesson = _Lesson(None, "priced-completion" if action == "price" else "naive", action, scenario)
+    play_together(scenario, lesson, [scenario.draw(1_000_003)])
+    asked = decode(np.concatenate(lesson.observed))["target_prefill_nodes"]
+    moves = np.concatenate(lesson.moves)
+    np.testing.assert_array_equal(moves[:-1], np.rint(asked[1:]) != np.rint(asked[:-1]))
+    assert moves.any() == (action != "price")

@@ -49,9 +49,18 @@ def shipped() -> list[Shipped]:
     found = []
     for name, path in pretrained().items():
         _, card = agents_module("portable").Network.load(path)
-        base = card.corrects or _ZERO[card.action]
+        base = _ZERO[card.action]
         digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-        found.append(Shipped(name, card.action, base, card.training.get("timesteps", 0), card.algorithm, digest))
+        found.append(
+            Shipped(
+                name,
+                card.action,
+                base,
+                card.training.get("timesteps", 0),
+                card.training.get("algo", card.algorithm).upper(),
+                digest,
+            )
+        )
     return found
 
 

@@ -141,12 +141,12 @@ class RunFolder:
         return {
             "algorithm": ALGORITHMS[self.settings.algo],
             "action": self.settings.action,
-            "corrects": self.settings.corrects,
             "observation": layout_hash(),
             "training": {
                 "timesteps": steps,
                 "of_timesteps": self.settings.timesteps,
                 "algo": self.settings.algo,
+                "teacher": self.settings.teacher,
                 "seed": self.settings.seed,
                 "observation_groups": list(self.settings.observation_groups),
                 "reward": self.settings.reward,

@@ -50,7 +50,7 @@ class _Lesson:
     """A policy that notes what the teacher does on every observation; ``model`` drives, or the teacher without one."""
 
     def __init__(self, model: PPO | None, name: str, action: ActionName, scenario: Scenario) -> None:
-        self._teacher = agents_module("corrected").Base(name, action, scenario)
+        self._teacher = agents_module("teacher").Teacher(name, action, scenario)
         self._model, self.action_mode = model, action
         self._form = action_form(action, scenario.deployment)
         self.observed: list[np.ndarray] = []

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -16,7 +15,6 @@ from prfaas_env.config import ConfigError
 from prfaas_env.environment.observation import layout_hash
 from prfaas_env.environment.sb3 import PrfaaSVecEnv, make_sb3_env
 from prfaas_env.scenario import Scenario
-from prfaas_env.training.corrections import Corrections
 from prfaas_env.training.learners import LEARNERS
 from prfaas_env.training.rewards import PairedRewards, ScaledRewards
 from prfaas_env.training.settings import Settings
@@ -36,15 +34,12 @@ def training_environments(settings: Settings, scenarios: Sequence[Scenario], see
 
     Observations need no statistics, they are in [−1, 1]; rewards are brought to about one size.
     """
-    places = np.arange(settings.n_envs) // settings.least_copies % len(scenarios)
 
     def copies() -> PrfaaSVecEnv:
         spread = [scenario for scenario in scenarios for _ in range(settings.least_copies)]
         return make_sb3_env(settings.n_envs, seed, scenario=spread, action=settings.action, reward=settings.reward)
 
     acted_on: VecEnv = copies()
-    if settings.corrects is not None:
-        acted_on = Corrections(acted_on, settings.corrects, settings.action, scenarios, places)
     if settings.paired and settings.algo != "es":  # which compares in pairs by itself
         acted_on = PairedRewards(acted_on, copies())
     return ScaledRewards(acted_on, settings.gamma)

@@ -203,21 +203,20 @@ def _scenarios(settings: Settings, console: Console) -> tuple[Scenario, ...]:
             f"got {settings.n_envs}"
         )
     seeds = validation_seeds(settings.validation_seeds)
-    for key in ("teacher", "corrects"):
-        if (named := getattr(settings, key)) is not None:
-            _check_law(key, named, settings.action, scenarios[0])
+    if settings.teacher is not None:
+        _check_teacher(settings.teacher, settings.action, scenarios[0])
     validated = _validated(settings) or scenarios
     if not any(len(scenario.draw(seed).stream) for scenario in validated for seed in seeds):
         raise ConfigError("scenarios: no request arrives in any episode of validation: nothing could be compared")
     return scenarios
 
 
-def _check_law(key: str, named: str, action: ActionName, scenario: Scenario) -> None:
-    """A policy that a run builds on must act by what its form of action sets. Raises :class:`ConfigError`."""
+def _check_teacher(named: str, action: ActionName, scenario: Scenario) -> None:
+    """A teacher must act by what the form of action sets. Raises :class:`ConfigError`."""
     try:
-        agents_module("corrected").Base(named, action, scenario)
+        agents_module("teacher").Teacher(named, action, scenario)
     except ConfigError as error:
-        raise ConfigError(f"{key}: {error}") from None
+        raise ConfigError(f"teacher: {error}") from None
 
 
 def _validated(settings: Settings) -> tuple[Scenario, ...]:

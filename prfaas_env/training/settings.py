@@ -58,7 +58,6 @@ class Settings(Record):
     seed: Annotated[int, Range(ge=0, lt=2**32)] = 0
     action: ActionName = "residual"
     reward: str = "mean-ttft"
-    corrects: str | None = None  # a scripted policy that is corrected, instead of the zero action
     observation_groups: tuple[str, ...] = ()  # that the policy sees; empty: all
     normalised: bool = True  # components are centred and stretched by what the zero action meets
     # comparison with the zero action, and safety copies
@@ -96,8 +95,6 @@ class Settings(Record):
     def check(self) -> None:
         if self.reward not in REWARDS:
             raise ConfigError(f"reward: expected one of {', '.join(REWARDS)}, got {self.reward!r}")
-        if self.corrects is not None and self.teacher is not None:
-            raise ConfigError("teacher: expected none beside corrects, which starts at a policy already")
         if not self.scenarios:
             raise ConfigError("scenarios: expected at least one scenario (--scenario)")
         for group in self.observation_groups:

@@ -13,7 +13,6 @@ from prfaas_env.evaluation.statistics import Comparison, compare
 from prfaas_env.evaluation.together import summaries_together
 from prfaas_env.scenario import Scenario
 from prfaas_env.seeds import validation_seeds
-from prfaas_env.training.corrections import corrected_policy
 from prfaas_env.training.settings import Settings
 
 __all__ = ["OBJECTIVES", "Stopped", "Validation", "Validator"]
@@ -65,8 +64,7 @@ class _Zero:
     """No correction. The absolute form has none to leave out, and is compared with the online closed form."""
 
     def __init__(self, settings: Settings) -> None:
-        leaves_none = settings.action == "absolute" and settings.corrects is None
-        self.action_mode = "residual" if leaves_none else settings.action
+        self.action_mode = "residual" if settings.action == "absolute" else settings.action
 
     def predict(self, observation: np.ndarray, *_: Any, **__: Any) -> tuple[np.ndarray, None]:
         return np.zeros((*np.shape(observation)[:-1], 2), dtype=np.float32), None
@@ -110,13 +108,11 @@ class Validator:
         )
 
     def _play(self, policy: Any) -> Iterator[Sequence[Summary]]:
-        """Summaries of every seed, scenario by scenario; a run that corrects a policy is played on top of that."""
-        base = self._settings.corrects
+        """Summaries of every seed, scenario by scenario."""
         for scenario, draws in zip(self._scenarios, self._draws, strict=True):
             if self._stop():
                 raise Stopped
-            acting = policy if base is None else corrected_policy(base, policy, self._settings.action, scenario)
-            yield summaries_together(scenario, acting, draws)
+            yield summaries_together(scenario, policy, draws)
 
 
 def _figures(cost: Callable[[Summary], float], summaries: Sequence[Summary]) -> np.ndarray:

@@ -1,11 +1,6 @@
-"""A model that corrects a scripted policy instead of the zero action: what it does is that policy's action and a bit.
+"""A scripted policy as a teacher: what it does, written in the form of action that a learner has.
 
-::
-
-    action = base + SPAN · network, clipped to [−1, 1]
-
-A network that says nothing leaves the base as it is, so that learning starts at the best scripted policy, and its guard
-falls back on it (``guard.py``).
+What it clips is taught from beyond the edge, so that a learner who comes near is not short of it.
 """
 
 from __future__ import annotations
@@ -19,18 +14,14 @@ from prfaas_env.environment.actions import ActionName, action_form
 from prfaas_env.environment.observation import decode
 from prfaas_env.scenario import Scenario
 
-from .base import Policy
+__all__ = ["Teacher"]
 
-__all__ = ["SPAN", "Base", "Corrected", "corrected"]
-
-SPAN = np.array([0.5, 0.7], dtype=np.float32)
-"""Of a full correction, on the action's scale: of price some seconds, or a factor of 2.1 of t; one instance."""
 EDGE = 4.0 / 3.0
 """Where an action counts as that was clipped to ± 1: a shift of N_p by two instances is there, exactly at the edge (two
 over its span of 1.5 is 4/3), and whoever comes near without reaching it shifts by one."""
 
 
-class Base:
+class Teacher:
     """A scripted policy whose actions are written in another form of the same routing law."""
 
     def __init__(self, name: str, action: ActionName, scenario: Scenario) -> None:
@@ -59,34 +50,3 @@ class Base:
         observed = decode(observation)
         advised = observed["advised_threshold"], round(observed["advised_prefill"])
         return self._own.encode(self._theirs.decode(action, *advised), *advised)
-
-
-def corrected(base: np.ndarray, correction: np.ndarray) -> np.ndarray:
-    """The action, float32 of the shape of both."""
-    return np.clip(base + SPAN * np.clip(correction, -1.0, 1.0), -1.0, 1.0).astype(np.float32)
-
-
-class Corrected:
-    """``network``'s corrections on a base policy."""
-
-    def __init__(self, base: Base, network: Policy) -> None:
-        self.action_mode: ActionName = base.action_mode
-        self._base, self._network = base, network
-
-    def predict(
-        self,
-        observation: np.ndarray,
-        state: Any = None,
-        episode_start: np.ndarray | None = None,
-        deterministic: bool = True,
-    ) -> tuple[np.ndarray, Any]:
-        """As any policy's; ``state`` is that of the base and that of the network."""
-        first, second = state or (None, None)
-        base, first = self._base.predict(observation, first, episode_start)
-        correction, second = self._network.predict(observation, second, episode_start, deterministic)
-        return corrected(base, correction), (first, second)
-
-    def held_back_steps(self, state: Any) -> int:
-        """In how many steps of one episode the network did not act alone (``guard.py``)."""
-        counted = getattr(self._network, "held_back_steps", None)
-        return counted(state[1]) if counted and state is not None else 0
