@@ -12,7 +12,7 @@ the closed form could sustain the traffic (load below ``SUSTAINED``) and request
 all the same, the scheduler acts alone for ``HOLD_S``. If as many wait after that, it does no better, as where traffic
 comes in bursts: the model then has ``TURN_S`` to itself. Elsewhere the scheduler goes on for as long as it takes.
 
-Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±3 on t*, a price between
+Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, a price between
 two minutes and the whole remote wait forgiven, and two instances.
 """
 

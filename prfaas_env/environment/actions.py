@@ -38,8 +38,8 @@ __all__ = [
 
 ActionName = Literal["residual", "absolute", "price"]
 
-THRESHOLD_LOG_SPAN = 3.0
-"""A full residual action multiplies or divides t* by e^3 = 20: all remote, or all local, but for few."""
+THRESHOLD_LOG_SPAN = 1.5
+"""A full residual action multiplies or divides t* by e^1.5 = 4.5."""
 PREFILL_SPAN = 1.5
 """A full residual action moves N_p by 1.5 instances, rounded away from zero to 2."""
 THRESHOLD_LOW_TOKENS, THRESHOLD_HIGH_TOKENS = 256.0, 262144.0
