@@ -8,9 +8,10 @@ how much of the model's action is used::
     action = scheduler + trust · (model − scheduler)
 
 Components may each lie within what was met and together be like nothing that was. So results are watched too: where
-the closed form could sustain the traffic (load below ``SUSTAINED``) and requests wait for longer than ``PATIENCE_S``
-all the same, the scheduler acts alone for ``HOLD_S``. If as many wait after that, it does no better, as where traffic
-comes in bursts: the model then has ``TURN_S`` to itself. Elsewhere the scheduler goes on for as long as it takes.
+the closed form could sustain the traffic (load below ``SUSTAINED``), requests wait for longer than ``PATIENCE_S`` all
+the same, and as many of them after ``WATCH_S`` (after an overload the queue only has to be worked off), the scheduler
+acts alone for ``HOLD_S``, and on for as long as it takes. But where as many wait after it too, as where traffic comes
+in bursts, it does no better: the model then has ``TURN_S`` to itself.
 
 Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, a price between
 two minutes and the whole remote wait forgiven, and two instances.
@@ -37,7 +38,7 @@ MARGIN = 0.05
 NEAR, FAR = 1.0, 2.0
 """Distance, summed over components, up to which the model acts alone, and from which it no longer acts at all."""
 
-SUSTAINED, PATIENCE_S, HOLD_S, TURN_S = 0.9, 20.0, 300.0, 900.0
+SUSTAINED, PATIENCE_S, WATCH_S, HOLD_S, TURN_S = 0.9, 20.0, 120.0, 300.0, 900.0
 """On the validation split this costs nothing; without a load that can be sustained, long waits are nobody's fault."""
 
 
@@ -73,22 +74,17 @@ class Guard:
         episode_start: np.ndarray | None = None,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """As any policy's. ``state``: three arrays (n,), then the model's own state. They hold the steps held back so
-        far, the seconds for which the scheduler (positive) or the model (negative) still acts alone, and how many
-        requests waited when the scheduler took over."""
+        """As any policy's. ``state``: four arrays (n,), then the model's own state. They hold the steps held back so
+        far, the seconds for which the scheduler (positive) or the model (negative) still acts alone, the seconds for
+        which requests have waited too long, and how many did when that, or the scheduler's turn, began."""
         batch = np.atleast_2d(observation)
-        kept = (np.zeros(len(batch), dtype=np.int64), *np.zeros((2, len(batch)))) if state is None else state[:3]
+        kept = (np.zeros(len(batch), dtype=np.int64), *np.zeros((3, len(batch)))) if state is None else state[:4]
         if episode_start is not None:
             kept = tuple(np.where(episode_start, 0, each) for each in kept)
-        held_back, turn_s, waited = kept
-        action, inner = self._policy.predict(observation, (state or ())[3:] or None, episode_start, deterministic)
+        held_back, turn_s, late_s, waited = kept
+        action, inner = self._policy.predict(observation, (state or ())[4:] or None, episode_start, deterministic)
         seen = decode(batch)
-        left_s = np.sign(turn_s) * np.maximum(np.abs(turn_s) - seen["control_step_s"], 0.0)
-        over = (turn_s > 0.0) & (left_s == 0.0)
-        in_vain = over & (seen["waiting"] >= waited)
-        begins = (left_s == 0.0) & self.failing(seen) & ~in_vain
-        turn_s = np.select([in_vain, begins], [-TURN_S, HOLD_S], left_s)
-        waited = np.where(begins, seen["waiting"], waited)
+        turn_s, late_s, waited = self._turn(seen, turn_s, late_s, waited)
         trust = np.clip((FAR - self.distance(batch)) / (FAR - NEAR), 0.0, 1.0)
         trust = np.where(turn_s > 0.0, 0.0, trust)
         outside = trust < 1.0
@@ -98,7 +94,23 @@ class Guard:
             weight = trust[outside, None].astype(np.float32)
             blended[outside] = scheduler + weight * (np.clip(blended[outside], -1.0, 1.0) - scheduler)
             action = blended if np.ndim(observation) == 2 else blended[0]
-        return action, (held_back + outside, turn_s, waited, *(inner or ()))
+        return action, (held_back + outside, turn_s, late_s, waited, *(inner or ()))
+
+    def _turn(
+        self, seen: Observed, turn_s: np.ndarray, late_s: np.ndarray, waited: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Whose turn it is after a step, in the terms of the state."""
+        step_s, waiting, late = seen["control_step_s"], seen["waiting"], self.failing(seen)
+        left_s = np.sign(turn_s) * np.maximum(np.abs(turn_s) - step_s, 0.0)
+        over = (turn_s > 0.0) & (left_s == 0.0)
+        in_vain = over & (waiting >= waited)
+        watched = (left_s == 0.0) & late & ~over
+        first = watched & (late_s == 0.0)
+        long_enough = watched & (late_s >= WATCH_S)
+        begins = (long_enough & (waiting >= waited)) | (over & late & ~in_vain)
+        turn_s = np.select([in_vain, begins], [-TURN_S, HOLD_S], left_s)
+        late_s = np.where(watched & ~long_enough, late_s + step_s, 0.0)
+        return turn_s, late_s, np.where(begins | first, waiting, waited)
 
     def _scheduler(self, observation: np.ndarray) -> np.ndarray:
         """The scheduler's own action, float32 (2,): zero, or (t*, N_p*) of the window where zero is no scheduler."""

@@ -11,7 +11,7 @@ import pytest
 
 import agents
 from agents.card import ModelCard
-from agents.guard import FAR, HOLD_S, MARGIN, NEAR, PATIENCE_S, TURN_S, Guard
+from agents.guard import FAR, HOLD_S, MARGIN, NEAR, PATIENCE_S, TURN_S, WATCH_S, Guard
 from agents.portable import Network, Portable
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.observation import COMPONENTS, GROUPS, decode, encode, layout_hash
@@ -92,7 +92,7 @@ def test_a_batch_acts_as_its_rows_do_and_forgets_at_the_start_of_an_episode(scen
         np.testing.assert_array_equal(together, [action for action, _ in each])
         states = [one for _, one in each]
         np.testing.assert_array_equal(state[0], [one[0][0] for one in states])
-    np.testing.assert_array_equal(state[3], [8, 8, 8])  # the model's own state has travelled with it
+    np.testing.assert_array_equal(state[4], [8, 8, 8])  # the model's own state has travelled with it
     assert state[0].max() < 8
     assert repr(vars(guard)) == before
 
@@ -115,58 +115,58 @@ def test_the_shipped_model_is_free_where_it_was_trained() -> None:
     assert simulate("paper-stationary-80", "learned", 510_000).summary["held_back_share"] == 0.0
 
 
+def held(scenario: Scenario, waiting: np.ndarray, **others: float) -> np.ndarray:
+    """On which steps of ten seconds a model is held back while so many requests wait, at 2 arrivals a second."""
+    guard, state, acted = Guard(Constant(), card(), scenario), None, []
+    values = {c.name: (c.low + c.high) / 2 for c in COMPONENTS}
+    values |= {"arrivals": 2.0, "arrivals_window": 2.0, "lambda_max": 4.0, "load": 0.5, "control_step_s": 10.0}
+    for each in waiting:
+        seen = values | {"waiting": float(each)} | others
+        actions, state = guard.predict(encode(np.array([seen[c.name] for c in COMPONENTS]))[None], state)
+        acted.append(actions[0].tolist() == [0.0, 0.0])
+    assert guard.held_back_steps(state) == sum(acted)
+    return np.array(acted)
+
+
+LATE = 2.0 * PATIENCE_S * 2.0
+WATCH, HOLD, TURN = (round(seconds / 10) for seconds in (WATCH_S, HOLD_S, TURN_S))
+
+
 def test_a_model_under_which_requests_wait_for_no_reason_is_held_for_a_while(scenario: Scenario) -> None:
-    """The load could be sustained and requests wait: held. They wait under an overload, or do not: free."""
-    guard = Guard(Constant(), card(), scenario)
-    calm = {c.name: (c.low + c.high) / 2 for c in COMPONENTS}
-    calm |= {"arrivals": 2.0, "arrivals_window": 2.0, "lambda_max": 4.0, "load": 0.5, "control_step_s": 10.0}
+    """The load could be sustained, and as many wait after the watch. Some steps more: the observation is rounded."""
+    steps = held(scenario, np.where(np.arange(2 * HOLD) < WATCH + 3, LATE, 0.4 * LATE))
+    assert not steps[:WATCH].any()
+    assert steps[WATCH + 2 : WATCH + HOLD].all()
+    assert not steps[WATCH + HOLD + 4 :].any()
 
-    def seen(**changes: float) -> np.ndarray:
-        values = calm | {"waiting": 0.9 * PATIENCE_S * 2.0} | changes
-        return encode(np.array([values[c.name] for c in COMPONENTS]))[None]
 
-    late = 1.1 * PATIENCE_S * 2.0
-    for held, observation in (
-        (False, seen()),
-        (False, seen(waiting=late, load=1.0)),
-        (False, seen(waiting=late, lambda_max=2.0)),
-        (True, seen(waiting=late)),
-    ):
-        actions, state = guard.predict(observation)
-        assert (actions[0].tolist() == [0.0, 0.0]) == held
-    steps = 0
-    while actions[0].tolist() == [0.0, 0.0]:
-        actions, state = guard.predict(seen(), state)
-        steps += 1
-    assert HOLD_S / 10.0 <= steps <= HOLD_S / 10.0 + 1  # the observation is a little rounded
-    assert guard.held_back_steps(state) == steps
+@pytest.mark.parametrize(
+    ("factor", "others"), [(0.4, {}), (1.0, {"load": 1.0}), (1.0, {"lambda_max": 2.0})], ids=["few", "load", "window"]
+)
+def test_few_that_wait_and_an_overload_are_nobody_s_fault(
+    scenario: Scenario, factor: float, others: dict[str, float]
+) -> None:
+    assert not held(scenario, np.full(HOLD, factor * LATE), **others).any()
+
+
+def test_a_queue_that_is_worked_off_is_left_to_the_model(scenario: Scenario) -> None:
+    assert not held(scenario, np.linspace(3 * LATE, LATE, 2 * HOLD)).any()
 
 
 def test_a_model_gets_its_turn_where_the_scheduler_does_no_better(scenario: Scenario) -> None:
     """As many wait after the hold as before it: the model is left alone for a while. Fewer, but too many: held."""
-    guard = Guard(Constant(), card(), scenario)
-    calm = {c.name: (c.low + c.high) / 2 for c in COMPONENTS}
-    calm |= {"arrivals": 2.0, "arrivals_window": 2.0, "lambda_max": 4.0, "load": 0.5, "control_step_s": 10.0}
-
-    def held(waiting: np.ndarray) -> list[bool]:
-        state, acted = None, []
-        for each in waiting:
-            values = calm | {"waiting": float(each)}
-            actions, state = guard.predict(encode(np.array([values[c.name] for c in COMPONENTS]))[None], state)
-            acted.append(actions[0].tolist() == [0.0, 0.0])
-        return acted
-
-    hold, turn = round(HOLD_S / 10), round(TURN_S / 10)
-    late = 2.0 * PATIENCE_S * 2.0
-    as_many = held(np.full(hold + turn + 10, late))
-    assert all(as_many[:hold])
-    assert not any(as_many[hold + 2 : turn + hold - 2])
-    assert all(as_many[-8:])
-    assert all(held(np.linspace(late, 0.8 * late, 2 * hold)))
+    as_many = held(scenario, np.full(WATCH + HOLD + TURN + 30, LATE))
+    begins = int(np.flatnonzero(as_many)[0])
+    assert as_many[begins : begins + HOLD].all()
+    assert not as_many[begins + HOLD + 2 : begins + HOLD + TURN - 2].any()
+    assert as_many[-8:].all()
+    fewer = held(scenario, np.concatenate([np.full(WATCH + 3, LATE), np.linspace(LATE, 0.8 * LATE, 2 * HOLD)]))
+    assert fewer[WATCH + 3 :].all()
 
 
 def test_the_leaderboard_says_how_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.guard.PATIENCE_S", 0.1)
+    monkeypatch.setattr("agents.guard.WATCH_S", 10.0)
     for name, load in (("calm", 0.5), ("full", 1.5)):  # only the load of the first could be sustained
         (tmp_path / f"{name}.yaml").write_text(
             f"{{name: {name}, extends: paper-stationary, load: {load}, horizon_s: 300}}"
