@@ -13,6 +13,10 @@ the same, and as many of them after ``WATCH_S`` (after an overload the queue onl
 acts alone for ``HOLD_S``, and on for as long as it takes. But where as many wait after it too, as where traffic comes
 in bursts, it does no better: the model then has ``TURN_S`` to itself.
 
+A conversion takes instances out of service, and a network in doubt between two N_p asks for one and for the other in
+turn. So N_p only moves when it has asked for more, or for less, for ``DWELL_S`` on end. And never beyond N_p* to where,
+by Eq. 5, arrivals would take more than ``SUSTAINED`` of what decode can do.
+
 Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, a price between
 two minutes and the whole remote wait forgiven, and two instances.
 """
@@ -23,15 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from prfaas_env.environment.actions import ActionForm, ActionName, action_form
+from prfaas_env.environment.actions import PREFILL_SPAN, ActionForm, ActionName, action_form
 from prfaas_env.environment.observation import COMPONENTS, decode, encode
 from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.control import Control
 
-from .base import Observed, Policy
+from .base import Observed, Policy, elapsed
 from .card import ModelCard
 
-__all__ = ["FAR", "HOLD_S", "MARGIN", "NEAR", "PATIENCE_S", "SUSTAINED", "Guard"]
+__all__ = ["DWELL_S", "FAR", "HOLD_S", "MARGIN", "NEAR", "PATIENCE_S", "SUSTAINED", "Guard"]
 
 MARGIN = 0.05
 """How far beyond its range a component still is inside; all on the observation's own scale, 2 from end to end."""
@@ -40,6 +44,17 @@ NEAR, FAR = 1.0, 2.0
 
 SUSTAINED, PATIENCE_S, WATCH_S, HOLD_S, TURN_S = 0.9, 20.0, 120.0, 300.0, 900.0
 """On the validation split this costs nothing; without a load that can be sustained, long waits are nobody's fault."""
+
+DWELL_S = 30.0
+"""About a conversion of the paper's cluster: who changes his mind sooner has gained nothing by it."""
+
+
+def _decode_room(seen: Observed) -> np.ndarray:
+    """By how many instances N_p may exceed N_p* before decode is too busy, from Eq. 5 at the present N_p."""
+    local, arrivals = seen["local_instances"], np.maximum(seen["arrivals"], seen["arrivals_window"])
+    each_rps = seen["decode_present_split_rps"] / np.maximum(local - seen["prefill_nodes"], 1.0)
+    needed = np.ceil(arrivals / np.maximum(SUSTAINED * each_rps, 1e-9) - 0.01)
+    return np.rint(local - needed - seen["advised_prefill"])
 
 
 class Guard:
@@ -74,17 +89,21 @@ class Guard:
         episode_start: np.ndarray | None = None,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """As any policy's. ``state``: four arrays (n,), then the model's own state. They hold the steps held back so
+        """As any policy's. ``state``: five arrays (n,), then the model's own state. They hold the steps held back so
         far, the seconds for which the scheduler (positive) or the model (negative) still acts alone, the seconds for
-        which requests have waited too long, and how many did when that, or the scheduler's turn, began."""
+        which requests have waited too long, how many did when that, or the scheduler's turn, began, and the seconds
+        for which more (positive) or fewer prefill instances have been asked for."""
         batch = np.atleast_2d(observation)
-        kept = (np.zeros(len(batch), dtype=np.int64), *np.zeros((3, len(batch)))) if state is None else state[:4]
+        kept = (np.zeros(len(batch), dtype=np.int64), *np.zeros((4, len(batch)))) if state is None else state[:5]
         if episode_start is not None:
             kept = tuple(np.where(episode_start, 0, each) for each in kept)
-        held_back, turn_s, late_s, waited = kept
-        action, inner = self._policy.predict(observation, (state or ())[4:] or None, episode_start, deterministic)
+        held_back, turn_s, late_s, waited, asked_s = kept
+        action, inner = self._policy.predict(observation, (state or ())[5:] or None, episode_start, deterministic)
         seen = decode(batch)
         turn_s, late_s, waited = self._turn(seen, turn_s, late_s, waited)
+        if self.action_mode != "absolute":
+            action, asked_s = self._steady(seen, np.atleast_2d(action), asked_s)
+            action = action if np.ndim(observation) == 2 else action[0]
         trust = np.clip((FAR - self.distance(batch)) / (FAR - NEAR), 0.0, 1.0)
         trust = np.where(turn_s > 0.0, 0.0, trust)
         outside = trust < 1.0
@@ -94,7 +113,7 @@ class Guard:
             weight = trust[outside, None].astype(np.float32)
             blended[outside] = scheduler + weight * (np.clip(blended[outside], -1.0, 1.0) - scheduler)
             action = blended if np.ndim(observation) == 2 else blended[0]
-        return action, (held_back + outside, turn_s, late_s, waited, *(inner or ()))
+        return action, (held_back + outside, turn_s, late_s, waited, asked_s, *(inner or ()))
 
     def _turn(
         self, seen: Observed, turn_s: np.ndarray, late_s: np.ndarray, waited: np.ndarray
@@ -111,6 +130,21 @@ class Guard:
         turn_s = np.select([in_vain, begins], [-TURN_S, HOLD_S], left_s)
         late_s = np.where(watched & ~long_enough, late_s + step_s, 0.0)
         return turn_s, late_s, np.where(begins | first, waiting, waited)
+
+    @staticmethod
+    def _steady(seen: Observed, action: np.ndarray, asked_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The actions with N_p within what decode can bear, and kept until a move has been asked for long enough; and
+        for how long it has."""
+        keeping = np.rint(seen["target_over_advised"])
+        shift = PREFILL_SPAN * np.clip(action[:, 1], -1.0, 1.0)
+        shift = np.minimum(np.sign(shift) * np.floor(np.abs(shift) + 0.5), np.maximum(_decode_room(seen), 0.0))
+        moves = np.sign(shift - keeping)
+        asked_s = np.where(moves == np.sign(asked_s), asked_s, 0.0) + moves * seen["control_step_s"]
+        long_enough = elapsed(np.abs(asked_s), DWELL_S, seen)
+        kept = np.where(long_enough, shift, keeping)
+        steady = action.copy()
+        steady[:, 1] = np.clip(kept / PREFILL_SPAN, -1.0, 1.0)
+        return steady, asked_s
 
     def _scheduler(self, observation: np.ndarray) -> np.ndarray:
         """The scheduler's own action, float32 (2,): zero, or (t*, N_p*) of the window where zero is no scheduler."""

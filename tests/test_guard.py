@@ -11,7 +11,7 @@ import pytest
 
 import agents
 from agents.card import ModelCard
-from agents.guard import FAR, HOLD_S, MARGIN, NEAR, PATIENCE_S, TURN_S, WATCH_S, Guard
+from agents.guard import DWELL_S, FAR, HOLD_S, MARGIN, NEAR, PATIENCE_S, TURN_S, WATCH_S, Guard
 from agents.portable import Network, Portable
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.observation import COMPONENTS, GROUPS, decode, encode, layout_hash
@@ -25,6 +25,7 @@ SHIPPED = Path(agents.__file__).parent / "pretrained" / "residual" / "model.npz"
 WIDTH = len(COMPONENTS)
 LINK = [c.name for c in COMPONENTS].index("link_utilisation")
 BACKLOG = [c.name for c in COMPONENTS].index("link_backlog")
+TARGET = [c.name for c in COMPONENTS].index("target_over_advised")
 IDLE = {"link_utilisation": (0.0, 0.0), "link_backlog": (0.0, 0.0)}
 """A range of two components on the scale's lower end."""
 
@@ -36,7 +37,7 @@ class Constant:
 
     def predict(self, observation: np.ndarray, state: Any = None, *_: Any) -> tuple[np.ndarray, Any]:
         counted = (np.zeros(len(np.atleast_2d(observation))) if state is None else state[0]) + 1
-        action = np.array([0.8, -3.0], dtype=np.float32)
+        action = np.array([0.8, -0.1], dtype=np.float32)
         return np.tile(action, (len(observation), 1)) if np.ndim(observation) == 2 else action, (counted,)
 
 
@@ -52,6 +53,7 @@ def card(action: Any = "residual", **ranges: tuple[float, ...]) -> ModelCard:
 def beyond(*distances: float, component: int = LINK) -> np.ndarray:
     """Observations in range but for one component, which lies so far above its range and the margin."""
     rows = np.full((len(distances), WIDTH), -1.0, dtype=np.float32)
+    rows[:, TARGET] = 0.0  # N_p is N_p*
     rows[:, component] += np.array(distances, dtype=np.float32) + MARGIN
     return rows
 
@@ -61,10 +63,10 @@ def test_the_action_fades_from_the_model_s_to_the_scheduler_s(scenario: Scenario
     middle = (NEAR + FAR) / 2
     actions, state = guard.predict(beyond(0.0, NEAR - 0.01, middle, 1.94))
     np.testing.assert_array_equal(
-        actions[:2], np.array([[0.8, -3.0]] * 2, dtype=np.float32)
-    )  # the model's own, to the last digit
-    np.testing.assert_allclose(actions[2], [0.4, -0.5], rtol=1e-5)  # half of what is left of it in [−1, 1]
-    np.testing.assert_allclose(actions[3], [0.8 * 0.06, -0.06], rtol=1e-3)
+        actions[:2], np.array([[0.8, 0.0]] * 2, dtype=np.float32)
+    )  # the model's own, and N_p kept
+    np.testing.assert_allclose(actions[2], [0.4, 0.0], rtol=1e-5)  # half of it
+    np.testing.assert_allclose(actions[3], [0.8 * 0.06, 0.0], rtol=1e-3)
     assert actions.dtype == np.float32
     np.testing.assert_array_equal(state[0], [0, 0, 1, 1])
     both = beyond(1.5)
@@ -92,7 +94,7 @@ def test_a_batch_acts_as_its_rows_do_and_forgets_at_the_start_of_an_episode(scen
         np.testing.assert_array_equal(together, [action for action, _ in each])
         states = [one for _, one in each]
         np.testing.assert_array_equal(state[0], [one[0][0] for one in states])
-    np.testing.assert_array_equal(state[4], [8, 8, 8])  # the model's own state has travelled with it
+    np.testing.assert_array_equal(state[5], [8, 8, 8])  # the model's own state has travelled with it
     assert state[0].max() < 8
     assert repr(vars(guard)) == before
 
@@ -162,6 +164,56 @@ def test_a_model_gets_its_turn_where_the_scheduler_does_no_better(scenario: Scen
     assert as_many[-8:].all()
     fewer = held(scenario, np.concatenate([np.full(WATCH + 3, LATE), np.linspace(LATE, 0.8 * LATE, 2 * HOLD)]))
     assert fewer[WATCH + 3 :].all()
+
+
+class Wishing:
+    """A model whose wishes for N_p, over N_p*, are given step by step."""
+
+    action_mode: Any = "residual"
+
+    def __init__(self, *wishes: int) -> None:
+        self._wishes = list(wishes)
+
+    def predict(self, observation: np.ndarray, state: Any = None, *_: Any) -> tuple[np.ndarray, Any]:
+        return np.array([[0.0, self._wishes.pop(0) / 1.5]], dtype=np.float32), state
+
+
+ROOMY = {
+    "control_step_s": 10.0,
+    "local_instances": 8.0,
+    "prefill_nodes": 3.0,
+    "advised_prefill": 3.0,
+    "decode_present_split_rps": 5.0,
+    "arrivals": 1.0,
+    "arrivals_window": 1.0,
+    "lambda_max": 3.0,
+}
+
+
+def shifts(scenario: Scenario, wishes: list[int], **others: float) -> list[int]:
+    """What a guarded model sets N_p to, over N_p*, where three are in force and three are advised."""
+    guard, state, taken = Guard(Wishing(*wishes), card(), scenario), None, []
+    for _ in wishes:
+        seen = ROOMY | others
+        row = encode(np.array([seen.get(c.name, 0.0) for c in COMPONENTS]))[None]
+        action, state = guard.predict(row, state)
+        taken.append(round(1.5 * float(action[0, 1])))
+    return taken
+
+
+def test_n_p_moves_when_a_move_has_been_asked_for_long_enough(scenario: Scenario) -> None:
+    assert round(DWELL_S / 10) == 3
+    assert shifts(scenario, [1, -1, 1, -1, 0, 1, 1, 0]) == [0] * 8
+    assert shifts(scenario, [1, 1, 1, 1]) == [0, 0, 1, 1]
+    assert shifts(scenario, [-1, -2, -2, 1]) == [0, 0, -2, 0]
+    assert shifts(scenario, [0, 0, 0], target_over_advised=2.0) == [2, 2, 0]
+
+
+@pytest.mark.parametrize(("arrivals", "most"), [(1.0, 2), (3.5, 1), (4.4, 0), (9.0, 0)])
+def test_n_p_leaves_a_tenth_of_decode_free(scenario: Scenario, arrivals: float, most: int) -> None:
+    """Five decode instances do 5 requests a second; where N_p* itself is too much, it is not the model's doing."""
+    assert shifts(scenario, [2] * 3, arrivals=arrivals)[-1] == most
+    assert shifts(scenario, [-1] * 3, arrivals=arrivals)[-1] == -1
 
 
 def test_the_leaderboard_says_how_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from prfaas_env.simulator.control import Control, RoutingLaw
 
 __all__ = [
     "ACTION_FORMS",
+    "PREFILL_SPAN",
     "PRICE_MOST_S",
     "REMOTE_WAIT_SIGNALS",
     "ActionForm",
