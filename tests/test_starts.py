@@ -118,7 +118,7 @@ def test_half_of_a_lesson_are_the_moves_of_n_p(
     model, lesson = new_model(settings, copies, Scaling.unit()), Moving(share)
     copies.close()
     assert isinstance(model, PPO)
-    _fit(model, lesson.rows, lesson.actions, lesson.moves)
+    _fit(model, lesson.rows, lesson.actions, lesson.moves, 0.5)
     assert model.predict(lesson.rows[:1], deterministic=True)[0][0, 1] == pytest.approx(expected, abs=0.08)
 
 

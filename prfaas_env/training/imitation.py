@@ -2,9 +2,9 @@
 
 The teacher's knobs are written as actions of the learner's form, on the teacher's own episodes and then on those that
 the network steers itself into (DAgger, arXiv 1011.0686), all of the training split. A teacher moves N_p on few steps,
-and a network that always keeps it agrees with him on nearly all, and yet is never where he is: so half of what it
-learns from are the steps on which he moves it. Since the network then acts well and its critic knows nothing, the first
-rollouts train the critic alone.
+and a network that always keeps it agrees with him on nearly all, and yet is never where he is: so a good part of what
+it learns from may be the steps on which he moves it. Since the network then acts well and its critic knows nothing, the
+first rollouts train the critic alone.
 """
 
 from __future__ import annotations
@@ -29,8 +29,16 @@ ROUNDS = 3
 STEPS, BATCH, LEARNING_RATE = 6000, 1024, 1e-3
 
 
-def imitate(model: PPO, name: str, action: ActionName, scenarios: Sequence[Scenario], seeds: Sequence[int]) -> float:
-    """Fit the model's deterministic action to the teacher's on an episode of each scenario and seed.
+def imitate(
+    model: PPO,
+    name: str,
+    action: ActionName,
+    scenarios: Sequence[Scenario],
+    seeds: Sequence[int],
+    moves_share: float,
+) -> float:
+    """Fit the model's deterministic action to the teacher's on an episode of each scenario and seed. Of the steps it
+    learns from, ``moves_share`` are drawn from those on which the teacher moves N_p.
 
     Returns the root mean square difference of the actions that is left, on the data of the fit.
     """
@@ -42,7 +50,7 @@ def imitate(model: PPO, name: str, action: ActionName, scenarios: Sequence[Scena
             observations += lesson.observed
             actions += lesson.taught
             moves += lesson.moves
-        error = _fit(model, np.concatenate(observations), np.concatenate(actions), np.concatenate(moves))
+        error = _fit(model, np.concatenate(observations), np.concatenate(actions), np.concatenate(moves), moves_share)
     return error
 
 
@@ -71,15 +79,16 @@ class _Lesson:
         return (taught if self._model is None else self._model.predict(observation, deterministic=True)[0]), state
 
 
-def _fit(model: PPO, observations: np.ndarray, actions: np.ndarray, moves: np.ndarray) -> float:
+def _fit(model: PPO, observations: np.ndarray, actions: np.ndarray, moves: np.ndarray, moves_share: float) -> float:
     policy = model.policy
     x, y = torch.as_tensor(observations), torch.as_tensor(actions)
     moving = torch.as_tensor(np.flatnonzero(moves) if moves.any() else np.arange(len(moves)))
+    drawn = round(moves_share * BATCH)
     optimiser = torch.optim.Adam(_actor(model), lr=LEARNING_RATE)
     for step in range(STEPS):
         for group in optimiser.param_groups:
             group["lr"] = LEARNING_RATE * (1.0 - step / STEPS)
-        rows = torch.cat([torch.randint(len(x), (BATCH // 2,)), moving[torch.randint(len(moving), (BATCH // 2,))]])
+        rows = torch.cat([torch.randint(len(x), (BATCH - drawn,)), moving[torch.randint(len(moving), (drawn,))]])
         loss = torch.nn.functional.mse_loss(policy.get_distribution(x[rows]).distribution.mean, y[rows])
         optimiser.zero_grad()
         loss.backward()

@@ -165,7 +165,7 @@ def _taught(model: Any, settings: Settings, scenarios: Sequence[Scenario], conso
 
     assert settings.teacher is not None
     seeds = lesson_seeds(settings.seed, settings.teacher_episodes)
-    error = imitate(model, settings.teacher, settings.action, scenarios, seeds)
+    error = imitate(model, settings.teacher, settings.action, scenarios, seeds, settings.teacher_moves)
     console.print(f"learnt from {settings.teacher}: its actions to {error:.3f} (root mean square)", highlight=False)
 
 

@@ -31,7 +31,7 @@ _ONLY_OF: Mapping[str, tuple[AlgoName, ...]] = {
     **dict.fromkeys(("minibatches", "epochs", "gae_lambda", "clip_range"), ON_POLICY),
     **dict.fromkeys(("entropy_coefficient", "value_coefficient", "target_kl"), ON_POLICY),
     **dict.fromkeys(("batch_size", "buffer_size", "gradient_steps", "tau"), OFF_POLICY),
-    **dict.fromkeys(("teacher", "teacher_episodes"), ("ppo", "es")),
+    **dict.fromkeys(("teacher", "teacher_episodes", "teacher_moves"), ("ppo", "es")),
     "critic_rollouts": ("ppo",),
     "lstm_size": ("recurrent-ppo",),
     "perturbation": ("es",),
@@ -74,6 +74,7 @@ class Settings(Record):
     paired: bool = True  # rewards are what is gained over the zero action in the same episode
     teacher: str | None = None  # a policy to learn from before anything else
     teacher_episodes: Annotated[int, Range(ge=3, le=1000)] = 12  # a scenario
+    teacher_moves: Annotated[float, Range(ge=0, le=1)] = 0.5  # share of a lesson that are steps on which it moves N_p
     # … on policy
     minibatches: Count = 6
     epochs: Annotated[int, Range(ge=1, le=1000)] = 5
