@@ -36,8 +36,11 @@ from tests.training_runs import call, small, steps_kept, weights
 # --- a teacher --------------------------------------------------------------------------------------------------------
 
 
-def test_a_policy_learns_from_a_teacher_before_anything_else(scenarios: str, tmp_path: Path) -> None:
+def test_a_policy_learns_from_a_teacher_before_anything_else(
+    scenarios: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The model of step 0 does what the teacher does, on episodes of neither."""
+    monkeypatch.setattr("prfaas_env.training.imitation.STEPS", 2000)
     out = tmp_path / "run"
     lessons = ("teacher=static", "teacher_episodes=6", "critic_rollouts=99", "action=residual", "hidden=[64]")
     assert call(*small(scenarios, out), *(x for more in lessons for x in ("--set", more))) == 0
@@ -65,6 +68,7 @@ def test_a_teachers_episodes_are_training_and_no_others(
         return draw(self, seed)
 
     monkeypatch.setattr(Scenario, "draw", spy)
+    monkeypatch.setattr("prfaas_env.training.imitation.STEPS", 20)
     lessons = ("teacher=load-aware", "teacher_episodes=3")
     assert call(*small(scenarios, tmp_path / "run"), *(x for more in lessons for x in ("--set", more))) == 0
     own = set(range(training_seed(3, 0), training_seed(3, 0) + 4))
