@@ -47,13 +47,12 @@ class ModelCard(Record):
             plain = json.loads(text)
         except ValueError:
             raise ConfigError(f"{where}: not valid JSON") from None
-        if isinstance(plain, dict) and plain.get("observation") not in (None, layout_hash()):
-            plain.pop("ranges", None)  # of components that may be no more: the layout is what is wrong
-        card = from_mapping(cls, plain, f"{where}: ")
-        if card.observation != layout_hash():
+        # First of all: what else an older card says may be known no more.
+        if isinstance(plain, dict) and isinstance(layout := plain.get("observation"), str) and layout != layout_hash():
             raise ConfigError(
-                f"{where}: observation: the model was trained on layout {card.observation!r}, this is {layout_hash()!r}"
+                f"{where}: observation: the model was trained on layout {layout!r}, this is {layout_hash()!r}"
             )
+        card: ModelCard = from_mapping(cls, plain, f"{where}: ")
         return card
 
     @classmethod

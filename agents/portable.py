@@ -79,6 +79,7 @@ class Network:
                 ]
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise ConfigError(f"{path}: is no exported network ({' '.join(str(error).split())[:120]})") from None
+        described = ModelCard.parse(card, str(path))
         width = _OBSERVED
         for number, layer in enumerate(layers):
             if layer.after not in get_args(Activation):
@@ -93,7 +94,7 @@ class Network:
             width = len(layer.bias)
         if width != _ACTED or not layers:
             raise ConfigError(f"{path}: expected {_ACTED} outputs, got {width}")
-        return cls(tuple(layers)), ModelCard.parse(card, str(path))
+        return cls(tuple(layers)), described
 
 
 class Portable:
