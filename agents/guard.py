@@ -35,7 +35,7 @@ from prfaas_env.simulator.control import Control
 from .base import Observed, Policy, elapsed
 from .card import ModelCard
 
-__all__ = ["DWELL_S", "FAR", "HOLD_S", "MARGIN", "NEAR", "PATIENCE_S", "SUSTAINED", "Guard"]
+__all__ = ["DWELL_S", "FAR", "HOLD_S", "MARGIN", "NEAR", "PATIENCE_S", "SUSTAINED", "TURN_S", "WATCH_S", "Guard"]
 
 MARGIN = 0.05
 """How far beyond its range a component still is inside; all on the observation's own scale, 2 from end to end."""
@@ -43,7 +43,7 @@ NEAR, FAR = 1.0, 2.0
 """Distance, summed over components, up to which the model acts alone, and from which it no longer acts at all."""
 
 SUSTAINED, PATIENCE_S, WATCH_S, HOLD_S, TURN_S = 0.9, 20.0, 120.0, 300.0, 900.0
-"""On the validation split this costs nothing; without a load that can be sustained, long waits are nobody's fault."""
+"""Without a load that can be sustained, long waits are nobody's fault."""
 
 DWELL_S = 30.0
 """About a conversion of the paper's cluster: who changes his mind sooner has gained nothing by it."""

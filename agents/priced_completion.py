@@ -26,10 +26,10 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from prfaas_env.config import Range
-from prfaas_env.environment.actions import ActionName, remote_wait_s
+from prfaas_env.environment.actions import ActionName
+from prfaas_env.environment.observation import observed_remote_wait_s
 from prfaas_env.profiles import NonNegative
 from prfaas_env.simulator.control import Control
-from prfaas_env.theory.plan import GIGA
 
 from .base import Observed, Span
 from .predicting import Predicting, PredictingParameters
@@ -81,9 +81,7 @@ class PricedCompletion(Predicting):
             n_prefill = self.split(self.predicted(observed), n_prefill)
             memory[0] = SPLIT_PERIOD_S
         memory[0] -= observed["control_step_s"]
-        wait_s = remote_wait_s(
-            observed["remote_expected_wait_s"], GIGA * observed["link_backlog"], observed["link_capacity_gbps"]
-        )
+        wait_s = observed_remote_wait_s(observed)
         control = Control(n_prefill, law="price", price_s=self.price_s(observed, wait_s))
         return self.actions.encode(control, 0.0, round(observed["advised_prefill"]), wait_s)
 

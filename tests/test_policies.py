@@ -18,9 +18,16 @@ from agents.dual_timescale import DualTimescale, DualTimescaleParameters
 from agents.portable import Layer, Network
 from prfaas_env.config import ConfigError
 from prfaas_env.deployment import load_deployment
-from prfaas_env.environment.actions import remote_wait_s
 from prfaas_env.environment.core import ControlLoop
-from prfaas_env.environment.observation import COMPONENTS, HISTOGRAM_FACTS, coarse_shares, decode, encode, layout_hash
+from prfaas_env.environment.observation import (
+    COMPONENTS,
+    HISTOGRAM_FACTS,
+    coarse_shares,
+    decode,
+    encode,
+    layout_hash,
+    observed_remote_wait_s,
+)
 from prfaas_env.evaluation.fingerprint import policy_hash
 from prfaas_env.evaluation.verdict import is_learned
 from prfaas_env.policies import load_policy, policy_line, policy_names
@@ -187,11 +194,7 @@ def controls_under(
     for steps, components in spells:
         for _ in range(steps):
             action, state = policy.predict(encode_named(components), state)
-            wait_s = remote_wait_s(
-                components.get("remote_expected_wait_s", 0.0),
-                1e9 * components.get("link_backlog", 0.0),
-                components.get("link_capacity_gbps", 0.0),
-            )
+            wait_s = observed_remote_wait_s({c.name: components.get(c.name, 0.0) for c in COMPONENTS})
             controls.append(policy.actions.decode(action, *advised, wait_s))
     return controls
 

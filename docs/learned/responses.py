@@ -14,9 +14,16 @@ import numpy as np
 
 from docs.learned.shipped import Shipped
 from docs.panels import Panel, panels
-from prfaas_env.environment.actions import action_form, remote_wait_s
+from prfaas_env.environment.actions import action_form
 from prfaas_env.environment.core import ControlLoop
-from prfaas_env.environment.observation import COMPONENTS, HISTOGRAM_FACTS, coarse_shares, decode, encode
+from prfaas_env.environment.observation import (
+    COMPONENTS,
+    HISTOGRAM_FACTS,
+    coarse_shares,
+    decode,
+    encode,
+    observed_remote_wait_s,
+)
 from prfaas_env.policies import load_policy
 from prfaas_env.scenario import Scenario, load_scenario
 from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS
@@ -165,9 +172,7 @@ def _answer(policy: Any, scenario: Scenario, observed: Mapping[str, float]) -> t
     observation = encode(np.array([observed[component.name] for component in COMPONENTS]))
     action, state = policy.predict(observation, None, np.array([True]))
     form = action_form(policy.action_mode, scenario.deployment)
-    wait_s = remote_wait_s(
-        observed["remote_expected_wait_s"], 1e9 * observed["link_backlog"], observed["link_capacity_gbps"]
-    )
+    wait_s = observed_remote_wait_s(observed)
     control = form.decode(action, observed["advised_threshold"], round(observed["advised_prefill"]), wait_s)
     held_back = policy.held_back_steps(state) if hasattr(policy, "held_back_steps") else 0
     return control.price_s if control.law == "price" else control.threshold_tokens, control.n_prefill, held_back

@@ -15,7 +15,7 @@ import numpy as np
 from prfaas_env.config import ConfigError
 from prfaas_env.environment.actions import REMOTE_WAIT_SIGNALS, action_form, remote_wait_s
 from prfaas_env.environment.cache_rule import check_cache_rule, is_abundant
-from prfaas_env.environment.observation import FACT, coarse_shares, encode, raw_observation
+from prfaas_env.environment.observation import BYTES_PER_GIGABYTE, FACT, coarse_shares, encode, raw_observation
 from prfaas_env.environment.recent import empty_recent, recent_rates, update_recent
 from prfaas_env.environment.reward import patience_s, reward_terms, reward_weights, term_factors, weigh
 from prfaas_env.scenario import Draw, Scenario
@@ -218,7 +218,14 @@ class ControlLoop:
         local, remote = deployment.local, deployment.remote
         slots = local.instances * local.profile.decode.slots
         return np.array(
-            [1.0, local.instances, remote.instances if remote else 0.0, slots, self.scenario.control_step_s, 1e9]
+            [
+                1.0,
+                local.instances,
+                remote.instances if remote else 0.0,
+                slots,
+                self.scenario.control_step_s,
+                BYTES_PER_GIGABYTE,
+            ]
         )
 
     def _observe(self, signals: np.ndarray) -> np.ndarray:

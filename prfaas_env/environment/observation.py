@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 
 from prfaas_env.config import content_hash
+from prfaas_env.environment.actions import remote_wait_s
 from prfaas_env.environment.recent import RECENT_FACTS
 from prfaas_env.simulator.signals import LENGTH_BIN_EDGES_TOKENS, SIGNALS
 
@@ -39,6 +40,7 @@ __all__ = [
     "layout_hash",
     "observation_space",
     "observation_table",
+    "observed_remote_wait_s",
     "raw_observation",
 ]
 
@@ -105,6 +107,7 @@ def _same(name: str, unit: str, low: float, high: float, scale: Literal["linear"
 
 RATE_RPS, QUEUE, WAIT_S, TOKENS = 1e3, 1e4, 3600.0, float(LENGTH_BIN_EDGES_TOKENS[-1])
 INSTANCES = 1e5
+BYTES_PER_GIGABYTE = 1e9
 SHIFT = 4.0
 PRICE_S = 1800.0
 
@@ -352,6 +355,12 @@ def decode(observation: np.ndarray) -> dict[str, Any]:
 def observation_space() -> gymnasium.spaces.Box:
     """Box(−1, 1, (k,), float32), one entry a component."""
     return gymnasium.spaces.Box(-1.0, 1.0, (len(COMPONENTS),), np.float32)
+
+
+def observed_remote_wait_s(observed: Mapping[str, float]) -> float:
+    """The remote wait that prices below zero are shares of, from components in physical units."""
+    backlog_bytes = BYTES_PER_GIGABYTE * observed["link_backlog"]
+    return remote_wait_s(observed["remote_expected_wait_s"], backlog_bytes, observed["link_capacity_gbps"])
 
 
 @cache
