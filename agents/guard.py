@@ -7,6 +7,8 @@ how much of the model's action is used::
     trust = 1 within NEAR of the ranges, 0 from FAR on, linear between
     action = scheduler + trust · (model − scheduler)
 
+and where the two route by different laws, by that of the one who is trusted more.
+
 Components may each lie within what was met and together be like nothing that was. So results are watched too: where
 the closed form could sustain the traffic (load below ``SUSTAINED``), requests wait for longer than ``PATIENCE_S`` all
 the same, and as many of them after ``WATCH_S`` (after an overload the queue only has to be worked off), the scheduler
@@ -17,8 +19,8 @@ A conversion takes instances out of service, and a network in doubt between two 
 turn. So N_p only moves when it has asked for more, or for less, for ``DWELL_S`` on end. And never beyond N_p* to where,
 by Eq. 5, arrivals would take more than ``SUSTAINED`` of what decode can do.
 
-Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, a price between
-two minutes and the whole remote wait forgiven, and two instances.
+Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, a price of up to
+two minutes or a factor of e^±3, and two instances.
 """
 
 from __future__ import annotations
@@ -111,7 +113,11 @@ class Guard:
             blended = np.atleast_2d(action).copy()
             scheduler = np.stack([self._scheduler(row) for row in batch[outside]])
             weight = trust[outside, None].astype(np.float32)
-            blended[outside] = scheduler + weight * (np.clip(blended[outside], -1.0, 1.0) - scheduler)
+            own = np.clip(blended[outside], -1.0, 1.0)
+            mixed = scheduler + weight * (own - scheduler)
+            if self.action_mode == "price":  # below zero it is a threshold, and there is nothing between the two laws
+                mixed[:, 0] = np.where(own[:, 0] < 0.0, np.where(weight[:, 0] < 0.5, 0.0, own[:, 0]), mixed[:, 0])
+            blended[outside] = mixed
             action = blended if np.ndim(observation) == 2 else blended[0]
         return action, (held_back + outside, turn_s, late_s, waited, asked_s, *(inner or ()))
 

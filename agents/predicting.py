@@ -1,9 +1,14 @@
-"""The mean TTFT that each N_p and t would have at the load of the moment, and the N_p that follows from it.
+"""The mean TTFT that each N_p and t would have at the load of the moment, and what follows from it.
 
 The prediction (``prfaas_env/theory/latency.py``) takes the load from the observation: arrivals, the histogram of recent
 uncached lengths, the mean output, the link's present capacity and the remote instances that are up. Requests that queue
 already count as arrivals of the next ``clear_queues_s``. N_p moves only for a gain beyond the hysteresis; where none
 can keep up, it is the one with the least utilisation of its busiest stage, the throughput optimum of Eqs. 7 and 8.
+
+Where no threshold can keep up, somebody has to wait, and as long as the queue of such an hour is not gone. Least mean
+TTFT then asks for the shortest prompts to be served first, and a threshold can do that: the local pool takes as many of
+them as keep it busy and no more, so that its queue stays short, and the longer ones queue for the remote pool. When
+arrivals cease before that queue is gone, t rises and the local pool helps with all that still comes. P99 pays for it.
 """
 
 from __future__ import annotations
@@ -29,29 +34,40 @@ __all__ = ["Predicting", "PredictingParameters"]
 UNSEEN_SHARE = 1e-9
 """Of a bin where no length was seen lately: the best t then is the best for those lengths too."""
 
+LEAST_RPS = 1e-3
+BITS_PER_BYTE = 8.0
+
 
 @dataclass(frozen=True)
 class PredictingParameters(Record):
     """``headroom``: arrivals reckoned with, over those seen. ``arrival_scv``: squared coefficient of variation of the
     gaps between arrivals (1: Poisson). ``hysteresis``: share of the predicted TTFT that a new N_p must save.
+
+    In an overload, which is not over before the remote wait is below ``overload_wait_s``, the local wait is brought to
+    ``local_wait_s`` within ``steer_s``.
     """
 
     headroom: Positive = 1.0
     arrival_scv: NonNegative = 1.0
     clear_queues_s: Positive = 60.0
     hysteresis: Annotated[float, Range(ge=0, lt=1)] = 0.1
+    overload_wait_s: NonNegative = 15.0
+    local_wait_s: NonNegative = 7.0
+    steer_s: Positive = 30.0
 
 
 class Predicting(ScriptedPolicy):
     """A policy that goes by predicted TTFT."""
 
     Parameters: ClassVar[type] = PredictingParameters
-    decode_backlog = 0.0  # share of the decode queue that a new split is to clear; see priced-completion
     tunable: ClassVar[Mapping[str, Span]] = {
         "headroom": Span(0.7, 1.6),
         "arrival_scv": Span(0.25, 16.0, log=True),
         "clear_queues_s": Span(10.0, 1000.0, log=True),
         "hysteresis": Span(0.0, 0.6),
+        "overload_wait_s": Span(5.0, 120.0, log=True),
+        "local_wait_s": Span(1.0, 40.0, log=True),
+        "steer_s": Span(10.0, 120.0, log=True),
     }
 
     def __init__(self, scenario: Scenario, parameters: Any = None) -> None:
@@ -82,7 +98,7 @@ class Predicting(ScriptedPolicy):
             observed["link_capacity_gbps"],
             own.arrival_scv,
             self._output_scv,
-            rate_rps + self.decode_backlog * observed["decode_queue"] / own.clear_queues_s,
+            rate_rps + observed["decode_queue"] / own.clear_queues_s,
             self._remote_up(observed),
         )
 
@@ -104,6 +120,24 @@ class Predicting(ScriptedPolicy):
         figure = ttft_s if np.isfinite(ttft_s[best]) else utilisation
         pays = figure[best] < (1.0 - self.parameters.hysteresis) * figure[now]
         return int(self.model.splits[best]) if pays else round(present)
+
+    def overloaded(self, predicted: Prediction, observed: Observed) -> bool:
+        """Whether no threshold keeps up at the present N_p, or requests wait remotely as if none had."""
+        wait_s = observed["remote_expected_wait_s"]
+        if observed["link_capacity_gbps"] > 0.0:
+            wait_s = max(wait_s, BITS_PER_BYTE * observed["link_backlog"] / observed["link_capacity_gbps"])
+        keeps_up = np.isfinite(predicted.prefill_s[self.column(observed["prefill_nodes"])]).any()
+        return not keeps_up or wait_s > self.parameters.overload_wait_s
+
+    def filling(self, predicted: Prediction, observed: Observed) -> float:
+        """The threshold that gives the local pool just enough to do, between those that were tried."""
+        own = self.parameters
+        spare = 1.0 - (observed["local_expected_wait_s"] - own.local_wait_s) / own.steer_s
+        room = max(observed["prefill_nodes"], 1.0) * max(spare, 0.0) / max(observed["arrivals"], LEAST_RPS)
+        work_s, thresholds = predicted.local_work_s, self.model.thresholds_tokens
+        if room >= work_s[-1]:
+            return np.inf
+        return float(np.interp(room, work_s[:-1], thresholds[:-1]))
 
 
 def _best(ttft_s: np.ndarray, utilisation: np.ndarray) -> int:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prfaas_env.environment.core import ControlLoop
+from prfaas_env.environment.actions import ACTION_SPANS
 from prfaas_env.environment.observation import (
     COARSE_EDGES_TOKENS,
     COMPONENTS,
@@ -108,11 +109,16 @@ def test_the_table_names_every_component() -> None:
 def test_the_layout_hash_follows_what_a_model_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     before = layout_hash()
     reworded = tuple(c._replace(meaning="other words") for c in COMPONENTS)
-    for changed, same in ((reworded, True), (COMPONENTS[::-1], False)):
-        monkeypatch.setattr("prfaas_env.environment.observation.COMPONENTS", changed)
+    wider = (2.0 * ACTION_SPANS[0], *ACTION_SPANS[1:])
+    for name, changed, same in (
+        ("COMPONENTS", reworded, True),
+        ("COMPONENTS", COMPONENTS[::-1], False),
+        ("ACTION_SPANS", wider, False),
+    ):
+        monkeypatch.setattr(f"prfaas_env.environment.observation.{name}", changed)
         layout_hash.cache_clear()
         assert (layout_hash() == before) is same
-    monkeypatch.undo()
+        monkeypatch.undo()
     layout_hash.cache_clear()
 
 

@@ -67,10 +67,15 @@ def _ratio(board: Standings, policy: str, other: str, scenarios: Sequence[str], 
 def aimed_at(board: Standings, scenarios: Sequence[Scenario], model: Shipped) -> list[dict[str, Any]]:
     """The targets of a form in words, each with the figure found and whether it is hit (``None``: nothing to judge)."""
     if model.by_price:
-        rival = best(board)
-        found = board.against(model.name, rival, [one.name for one in scenarios])
-        words = f"ratio of mean TTFT to `{rival}`, the best scripted policy of any law, over all scenarios"
-        return [_target(words, found.ratio, "<", 1.0), _target("upper end of its 95 % interval", found.high, "<", 1.0)]
+        targets = []
+        for rival, who in ((model.zero, "where its zero lies"), (best(board), "the best scripted policy of any law")):
+            found = board.against(model.name, rival, [one.name for one in scenarios])
+            words = f"ratio of mean TTFT to `{rival}`, {who}, over all scenarios"
+            targets += [
+                _target(words, found.ratio, "<", 1.0),
+                _target("upper end of its 95 % interval", found.high, "<", 1.0),
+            ]
+        return targets
     aimed = [one.name for one in aimed_scenarios(scenarios)]
     found = board.against(model.name, BASELINE, aimed)
     worst = max((board.against(model.name, BASELINE, [one.name]).ratio, one.name) for one in scenarios)

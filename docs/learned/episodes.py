@@ -62,7 +62,7 @@ def chosen(rows: Sequence[Row], scenarios: Sequence[Scenario], model: Shipped) -
 
 
 def _course(run: PolicyRun) -> dict[str, list[float]]:
-    """Sums and means by the minute."""
+    """Sums and means by the minute; nothing (NaN) of a routing law in minutes without it."""
     steps, controls = run.timeline, run.controls
     minute = ((steps["time_s"] - 1e-6) // BIN_S).astype(int)
     n = np.bincount(minute).astype(float)
@@ -79,10 +79,12 @@ def _course(run: PolicyRun) -> dict[str, list[float]]:
             "waiting": total(steps["waiting"]) / n,
             "ttft_s": total(steps["ttft_sum_s"]) / total(steps["first_tokens"]),
         }
-        if controls["by_price"].any():
-            course["price_s"] = total(controls["price_s"]) / n
-        else:
-            course["threshold_tokens"] = np.exp(total(np.log(np.clip(controls["threshold_tokens"], *EDGES_TOKENS))) / n)
+        priced = controls["by_price"].astype(float)
+        if priced.any():
+            course["price_s"] = total(priced * controls["price_s"]) / total(priced)
+        if not priced.all():
+            logs = np.log(np.clip(controls["threshold_tokens"], *EDGES_TOKENS))
+            course["threshold_tokens"] = np.exp(total((1.0 - priced) * logs) / total(1.0 - priced))
     return {key: values.tolist() for key, values in course.items()}
 
 

@@ -22,10 +22,10 @@ from prfaas_env.environment.observation import (
     coarse_shares,
     decode,
     encode,
-    observed_remote_wait_s,
 )
 from prfaas_env.policies import load_policy
 from prfaas_env.scenario import Scenario, load_scenario
+from prfaas_env.simulator.control import Control
 from prfaas_env.simulator.signals import LENGTH_BIN_CENTRES_TOKENS
 from prfaas_env.theory.online import OnlineClosedForm
 
@@ -147,47 +147,83 @@ def responses(model: Shipped) -> dict[str, Any]:
     return {"scenario": ORDINARY, "seeds": list(SEEDS), "moments": len(moments), "sweeps": found}
 
 
+class Knob(NamedTuple):
+    """What of the answers is drawn: its axis, its name in a sentence, digits and unit there, and its mean over some
+    (controls); ``None`` where none of them sets it."""
+
+    title: str
+    name: str
+    digits: int
+    unit: str
+    mean: Callable[[list[Control]], float | None]
+    log: bool = False
+
+
+def _price_s(controls: list[Control]) -> float | None:
+    prices = [control.price_s for control in controls if control.law == "price"]
+    return float(np.mean(prices)) if prices else None
+
+
+def _threshold_tokens(controls: list[Control]) -> float | None:
+    """A threshold acts by its logarithm; at the edges of its range it stands for all remote and all local."""
+    thresholds = [control.threshold_tokens for control in controls if control.law == "threshold"]
+    return float(np.exp(np.log(np.clip(thresholds, *EDGES_TOKENS)).mean())) if thresholds else None
+
+
+PRICE = Knob("price β, s", "β", 1, " s", _price_s)
+THRESHOLD = Knob("t, tokens", "t", 0, " tokens", _threshold_tokens, log=True)
+SHARE = Knob(
+    "share routed by t",
+    "the share of moments with a threshold in place of a price",
+    2,
+    "",
+    lambda controls: float(np.mean([control.law == "threshold" for control in controls])),
+)
+SPLIT = Knob("N_p", "N_p", 1, "", lambda controls: float(np.mean([control.n_prefill for control in controls])))
+
+
+def _knobs(model: Shipped) -> dict[str, Knob]:
+    if model.by_price:
+        return {"price_s": PRICE, "by_threshold": SHARE, "n_prefill": SPLIT}
+    return {"threshold_tokens": THRESHOLD, "n_prefill": SPLIT}
+
+
 def _swept(
     sweep: Sweep, model: Shipped, scenario: Scenario, moments: list[Moment], closed_form: OnlineClosedForm
 ) -> dict[str, Any]:
     asked = {who: load_policy(who, scenario) for who in dict.fromkeys((model.name, model.base, model.zero))}
-    route: dict[str, list[float]] = {who: [] for who in asked}
-    n_prefill: dict[str, list[float]] = {who: [] for who in route}
+    knobs = _knobs(model)
+    found: dict[str, dict[str, list[float | None]]] = {key: {who: [] for who in asked} for key in knobs}
     held_back = []
     for value in sweep.values:
         moved = [sweep.change(closed_form, moment, value) for moment in moments]
-        knobs = {who: [_answer(policy, scenario, observed) for observed in moved] for who, policy in asked.items()}
-        for who, answers in knobs.items():
-            routes, splits, _ = np.array(answers, float).T
-            # A threshold acts by its logarithm; at the edges of its range it stands for all remote and all local.
-            mean = routes.mean() if model.by_price else np.exp(np.log(np.clip(routes, *EDGES_TOKENS)).mean())
-            route[who].append(float(mean))
-            n_prefill[who].append(float(splits.mean()))
-        held_back.append(float(np.mean([held for *_, held in knobs[model.name]])))
-    return {"values": list(sweep.values), "route": route, "n_prefill": n_prefill, "held_back": held_back}
+        for who, policy in asked.items():
+            answers = [_answer(policy, scenario, observed) for observed in moved]
+            for key, knob in knobs.items():
+                found[key][who].append(knob.mean([control for control, _ in answers]))
+            if who == model.name:
+                held_back.append(float(np.mean([held for _, held in answers])))
+    return {"values": list(sweep.values), **found, "held_back": held_back}
 
 
-def _answer(policy: Any, scenario: Scenario, observed: Mapping[str, float]) -> tuple[float, int, int]:
-    """t in tokens or the price in seconds, N_p, and whether the policy was held back."""
+def _answer(policy: Any, scenario: Scenario, observed: Mapping[str, float]) -> tuple[Control, int]:
+    """What a policy sets, and whether it was held back."""
     observation = encode(np.array([observed[component.name] for component in COMPONENTS]))
     action, state = policy.predict(observation, None, np.array([True]))
     form = action_form(policy.action_mode, scenario.deployment)
-    wait_s = observed_remote_wait_s(observed)
-    control = form.decode(action, observed["advised_threshold"], round(observed["advised_prefill"]), wait_s)
-    held_back = policy.held_back_steps(state) if hasattr(policy, "held_back_steps") else 0
-    return control.price_s if control.law == "price" else control.threshold_tokens, control.n_prefill, held_back
+    control = form.decode(action, observed["advised_threshold"], round(observed["advised_prefill"]))
+    return control, policy.held_back_steps(state) if hasattr(policy, "held_back_steps") else 0
 
 
 def picture(model: Shipped, found: Mapping[str, Any]) -> str:
-    """Two rows, routing and split, and a column a sweep."""
-    title = "price β, s" if model.by_price else "t, tokens"
-    rows: list[list[Panel]] = [[], []]
-    for key, of in found["sweeps"].items():
-        sweep = SWEEPS[key]
-        for row, (what, knob) in zip(rows, ((title, "route"), ("N_p", "n_prefill")), strict=True):
-            curves = {who: (of["values"], answers) for who, answers in of[knob].items()}
-            log_y = knob == "route" and not model.by_price
-            row.append(Panel(what, curves, sweep.title, sweep.log, log_y))
+    """A row a knob and a column a sweep."""
+    rows = []
+    for key, knob in _knobs(model).items():
+        row = []
+        for name, of in found["sweeps"].items():
+            curves = {who: (of["values"], answers) for who, answers in of[key].items()}
+            row.append(Panel(knob.title, curves, SWEEPS[name].title, SWEEPS[name].log, knob.log))
+        rows.append(row)
     return panels(rows)
 
 
@@ -215,12 +251,15 @@ def section(model: Shipped, found: Mapping[str, Any]) -> list[str]:
 def _sentence(model: Shipped, sweep: Sweep, of: Mapping[str, Any]) -> str:
     values = of["values"]
 
-    def ends(answers: list[float], digits: int) -> str:
-        return f"{answers[0]:,.{digits}f} → {answers[-1]:,.{digits}f}".replace("-", "−")
+    def end(answer: float | None, digits: int) -> str:
+        return "none" if answer is None else f"{answer:,.{digits}f}".replace("-", "−")
 
-    name, digits, unit = ("β", 1, " s") if model.by_price else ("t", 0, " tokens")
-    routes = ", ".join(f"{ends(answers, digits)} (`{one}`)" for one, answers in of["route"].items())
-    splits = ", ".join(f"{ends(answers, 1)} (`{one}`)" for one, answers in of["n_prefill"].items())
+    told = []
+    for key, knob in _knobs(model).items():
+        answers = ", ".join(
+            f"{end(own[0], knob.digits)} → {end(own[-1], knob.digits)} (`{who}`)" for who, own in of[key].items()
+        )
+        told.append(f"{knob.name} {'goes ' if not told else ''}{answers}{knob.unit}")
     outside = [value for value, share in zip(values, of["held_back"], strict=True) if share > 0.5]
     held = f" It is mostly held back at {', '.join(f'{value:g}' for value in outside)}." if outside else ""
-    return f"- {sweep.words}, {values[0]:g} → {values[-1]:g}: {name} goes {routes}{unit}; N_p {splits}.{held}"
+    return f"- {sweep.words}, {values[0]:g} → {values[-1]:g}: {'; '.join(told)}.{held}"

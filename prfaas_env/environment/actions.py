@@ -4,9 +4,9 @@
 the scheduler, and learning starts from there. ``absolute`` sets log t and N_p outright. The constants of this module
 are the only place where their spans are written.
 
-A price above zero is in seconds. Below zero it is a share of the remote wait, which is then forgiven: in an overload
-nine tenths of minutes keep the local queue short, and eleven tenths would send everything remote. In seconds no learner
-could try out anything there without falling over that edge.
+Above zero ``price`` sets a price, below zero a threshold. Each law has its hour: while something keeps up, a price
+finds the sooner way for every request; where nothing does, it levels the waits of both pools, and only a threshold can
+keep the local queue short and leave the shortest prompts to it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from prfaas_env.simulator.control import Control, RoutingLaw
 
 __all__ = [
     "ACTION_FORMS",
+    "ACTION_SPANS",
     "PREFILL_SPAN",
     "PRICE_MOST_S",
-    "REMOTE_WAIT_SIGNALS",
     "ActionForm",
     "ActionName",
     "Bearings",
@@ -34,7 +34,6 @@ __all__ = [
     "action_form",
     "action_space",
     "action_table",
-    "remote_wait_s",
 ]
 
 ActionName = Literal["residual", "absolute", "price"]
@@ -47,6 +46,24 @@ THRESHOLD_LOW_TOKENS, THRESHOLD_HIGH_TOKENS = 256.0, 262144.0
 """Range of the absolute threshold; its two ends mean all remote (t = 0) and all local (t = ∞)."""
 PRICE_MOST_S, PRICE_CURVATURE = 120.0, 6.0
 """A full price action is two minutes; the sinh below is finer near zero (4 s a unit there)."""
+OVERLOAD_LOG_SPAN, OVERLOAD_CURVATURE = 3.0, 3.0
+"""Thresholds of ``price`` reach from t*/20 to 20 t* (e^±3), finer near t*; while the link is down t* is at its top."""
+
+LEAST_BELOW_ZERO = -1e-6
+"""The lowest threshold of ``price``: zero itself is a price."""
+
+
+ACTION_SPANS: tuple[float, ...] = (
+    THRESHOLD_LOG_SPAN,
+    PREFILL_SPAN,
+    THRESHOLD_LOW_TOKENS,
+    THRESHOLD_HIGH_TOKENS,
+    PRICE_MOST_S,
+    PRICE_CURVATURE,
+    OVERLOAD_LOG_SPAN,
+    OVERLOAD_CURVATURE,
+)
+"""All of them: a model is trained for these."""
 
 
 class Knobs(NamedTuple):
@@ -71,21 +88,11 @@ def corrected_prefill(second: float, advised: int, low: int, high: int) -> int:
 _LOG_LOW, _LOG_HIGH = math.log(THRESHOLD_LOW_TOKENS), math.log(THRESHOLD_HIGH_TOKENS)
 
 
-REMOTE_WAIT_SIGNALS = ("remote_expected_wait_s", "link_backlog_bytes", "link_capacity_gbps")
-
-
-def remote_wait_s(pool_wait_s: float, backlog_bytes: float, capacity_gbps: float) -> float:
-    """The longer of the waits for the remote pool and for the link to send what it owes; no wait for a link that is
-    down, since the law sends nothing over it."""
-    return max(pool_wait_s, 8e-9 * backlog_bytes / capacity_gbps if capacity_gbps > 0.0 else 0.0)
-
-
 class Bearings(NamedTuple):
-    """What an action is relative to: the advice of the online closed form, the remote wait, the bounds of N_p."""
+    """What an action is relative to: the advice of the online closed form, and the bounds of N_p."""
 
     threshold_tokens: float
     n_prefill: int
-    wait_s: float
     low: int
     high: int
 
@@ -112,17 +119,23 @@ def decode_absolute(first: float, second: float, at: Bearings) -> Knobs:
 
 
 def decode_price(first: float, second: float, at: Bearings) -> Knobs:
-    """The price β of remote prefill, and a correction to N_p*."""
-    price = first * at.wait_s
+    """The price β of remote prefill or, below zero, a threshold; and a correction to N_p*."""
+    n_prefill = corrected_prefill(second, at.n_prefill, at.low, at.high)
     if first >= 0.0:
-        price = PRICE_MOST_S * math.sinh(PRICE_CURVATURE * first) / math.sinh(PRICE_CURVATURE)
-    return Knobs(corrected_prefill(second, at.n_prefill, at.low, at.high), True, 0.0, price)
+        price_s = PRICE_MOST_S * math.sinh(PRICE_CURVATURE * first) / math.sinh(PRICE_CURVATURE)
+        return Knobs(n_prefill, True, 0.0, price_s)
+    x = -1.0 - 2.0 * first
+    log_ratio = OVERLOAD_LOG_SPAN * math.sinh(OVERLOAD_CURVATURE * x) / math.sinh(OVERLOAD_CURVATURE)
+    return Knobs(n_prefill, False, at.threshold_tokens * math.exp(log_ratio), 0.0)
+
+
+def _log_ratio(control: Control, at: Bearings) -> float:
+    ratio = control.threshold_tokens / at.threshold_tokens
+    return math.log(ratio) if ratio > 0 else -math.inf
 
 
 def _encode_residual(control: Control, at: Bearings) -> tuple[float, float]:
-    ratio = control.threshold_tokens / at.threshold_tokens
-    first = math.log(ratio) / THRESHOLD_LOG_SPAN if ratio > 0 else -1.0
-    return first, (control.n_prefill - at.n_prefill) / PREFILL_SPAN
+    return _log_ratio(control, at) / THRESHOLD_LOG_SPAN, (control.n_prefill - at.n_prefill) / PREFILL_SPAN
 
 
 def _encode_absolute(control: Control, at: Bearings) -> tuple[float, float]:
@@ -133,11 +146,13 @@ def _encode_absolute(control: Control, at: Bearings) -> tuple[float, float]:
 
 
 def _encode_price(control: Control, at: Bearings) -> tuple[float, float]:
-    if control.price_s >= 0.0:
-        first = math.asinh(control.price_s / PRICE_MOST_S * math.sinh(PRICE_CURVATURE)) / PRICE_CURVATURE
-    else:
-        first = control.price_s / at.wait_s if at.wait_s > 0.0 else 0.0
-    return first, (control.n_prefill - at.n_prefill) / PREFILL_SPAN
+    second = (control.n_prefill - at.n_prefill) / PREFILL_SPAN
+    if control.law == "price":
+        curved = max(control.price_s, 0.0) / PRICE_MOST_S * math.sinh(PRICE_CURVATURE)
+        return math.asinh(curved) / PRICE_CURVATURE, second
+    span = math.sinh(OVERLOAD_CURVATURE)
+    x = math.asinh(_log_ratio(control, at) / OVERLOAD_LOG_SPAN * span) / OVERLOAD_CURVATURE
+    return min(-(1.0 + x) / 2.0, LEAST_BELOW_ZERO), second
 
 
 _FORMS = {
@@ -150,19 +165,16 @@ ACTION_FORMS: tuple[str, ...] = tuple(_FORMS)
 
 @dataclass(frozen=True)
 class ActionForm:
-    """One form: ``decode(action, t*, N_p*, remote wait) -> Control`` and ``encode``, its inverse.
+    """One form: ``decode(action, t*, N_p*) -> Control`` and ``encode``, its inverse.
 
-    The remote wait (:func:`remote_wait_s`) matters to prices below zero alone. What ``encode`` cannot reach is
-    clipped to the nearest action.
+    What ``encode`` cannot reach is clipped to the nearest action.
     """
 
     name: ActionName
     prefill_low: int
     prefill_high: int
 
-    def decode(
-        self, action: np.ndarray, advised_threshold_tokens: float, advised_prefill: int, wait_s: float = 0.0
-    ) -> Control:
+    def decode(self, action: np.ndarray, advised_threshold_tokens: float, advised_prefill: int) -> Control:
         """The control behind an action, shape (2,); values outside [−1, 1] are clipped.
 
         Raises ``ValueError`` if the action is not two finite numbers.
@@ -171,16 +183,14 @@ class ActionForm:
         if pair.shape != (2,) or not np.isfinite(pair).all():
             raise ValueError(f"action: expected 2 finite numbers in [-1, 1], got {action!r}")
         first, second = np.clip(pair, -1.0, 1.0).tolist()
-        at = Bearings(advised_threshold_tokens, advised_prefill, wait_s, self.prefill_low, self.prefill_high)
+        at = Bearings(advised_threshold_tokens, advised_prefill, self.prefill_low, self.prefill_high)
         knobs = _FORMS[self.name][0](first, second, at)
         law: RoutingLaw = "price" if knobs.by_price else "threshold"
         return Control(knobs.n_prefill, knobs.threshold_tokens, law, knobs.price_s)
 
-    def encode(
-        self, control: Control, advised_threshold_tokens: float, advised_prefill: int, wait_s: float = 0.0
-    ) -> np.ndarray:
+    def encode(self, control: Control, advised_threshold_tokens: float, advised_prefill: int) -> np.ndarray:
         """The action, float32 (2,), that comes nearest to ``control``."""
-        at = Bearings(advised_threshold_tokens, advised_prefill, wait_s, self.prefill_low, self.prefill_high)
+        at = Bearings(advised_threshold_tokens, advised_prefill, self.prefill_low, self.prefill_high)
         return np.clip(np.array(_FORMS[self.name][1](control, at)), -1.0, 1.0).astype(np.float32)
 
 
@@ -201,6 +211,7 @@ def action_table() -> str:
     """The forms in Markdown, as the environment's page shows them."""
     prefill = f"N_p = N_p* + round({PREFILL_SPAN:g} a₁)"
     price = f"{PRICE_MOST_S:g} s · sinh({PRICE_CURVATURE:g} a₀) / sinh({PRICE_CURVATURE:g})"
+    below = f"t* · exp({OVERLOAD_LOG_SPAN:g} · sinh({OVERLOAD_CURVATURE:g} x) / sinh({OVERLOAD_CURVATURE:g}))"
     span = f"{THRESHOLD_LOW_TOKENS:,.0f} to {THRESHOLD_HIGH_TOKENS:,.0f} tokens"
     rows = (
         ("`action`", "first number a₀", "second number a₁", "zero action"),
@@ -209,7 +220,7 @@ def action_table() -> str:
         ("`absolute`", f"log t over {span}; −1: t = 0, all remote; +1: t = ∞, all local", "N_p over its range", "–"),
         (
             "`price`",
-            f"price β = {price}; below 0: β = a₀ × the remote wait (pool or link)",
+            f"price β = {price}; below 0: t = {below}, x = −1 − 2 a₀",
             prefill,
             "least expected completion",
         ),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prfaas_env.config import ConfigError
-from prfaas_env.environment.actions import REMOTE_WAIT_SIGNALS, action_form, remote_wait_s
+from prfaas_env.environment.actions import action_form
 from prfaas_env.environment.cache_rule import check_cache_rule, is_abundant
 from prfaas_env.environment.observation import BYTES_PER_GIGABYTE, FACT, coarse_shares, encode, raw_observation
 from prfaas_env.environment.recent import empty_recent, recent_rates, update_recent
@@ -143,8 +143,7 @@ class ControlLoop:
         """
         self._check_running()
         advice = self.episode.advice
-        wait_s = remote_wait_s(*(float(self.episode.last[SIGNAL[name]]) for name in REMOTE_WAIT_SIGNALS))
-        return self.step_under(self.actions.decode(action, advice.threshold_tokens, advice.n_prefill, wait_s))
+        return self.step_under(self.actions.decode(action, advice.threshold_tokens, advice.n_prefill))
 
     def _check_running(self) -> None:
         horizon_s = self.scenario.horizon_s

@@ -126,7 +126,6 @@ away_from_zero = _jit(actions.away_from_zero)
 corrected_prefill = _jit(actions.corrected_prefill, away_from_zero=away_from_zero)
 decode_residual = _jit(actions.decode_residual, corrected_prefill=corrected_prefill)
 decode_absolute = _jit(actions.decode_absolute, away_from_zero=away_from_zero)
-remote_wait_s = _jit(actions.remote_wait_s)
 decode_price = _jit(actions.decode_price, corrected_prefill=corrected_prefill)
 is_abundant = _jit(cache_rule.is_abundant)
 push = _jit(online.push)
@@ -151,7 +150,6 @@ INTERVAL_S, TIME_S = SIGNAL["interval_s"], SIGNAL["time_s"]
 COMPLETED, OUTPUT_TOKENS = SIGNAL["completed"], SIGNAL["completed_output_tokens"]
 LINK_GBPS, PREFILL_NODES = SIGNAL["link_capacity_gbps"], SIGNAL["prefill_nodes"]
 TARGET_NODES = SIGNAL["target_prefill_nodes"]
-REMOTE_WAIT_S, LINK_BACKLOG = (SIGNAL[name] for name in actions.REMOTE_WAIT_SIGNALS[:2])
 FIRST_TOKENS, TTFT_SUM_S = SIGNAL["first_tokens"], SIGNAL["ttft_sum_s"]
 
 FACTS = len(observation.FACT)
@@ -214,8 +212,7 @@ def _step(operate: int, sims: np.ndarray, desks: np.ndarray, row: int, action: n
     if not d.running:
         first = min(max(float(action[0]), -1.0), 1.0)
         second = min(max(float(action[1]), -1.0), 1.0)
-        wait_s = remote_wait_s(desk.signals[REMOTE_WAIT_S], desk.signals[LINK_BACKLOG], desk.signals[LINK_GBPS])
-        at = Bearings(d.advised_threshold_tokens, d.advised_prefill, wait_s, d.prefill_low, d.prefill_high)
+        at = Bearings(d.advised_threshold_tokens, d.advised_prefill, d.prefill_low, d.prefill_high)
         if d.form == RESIDUAL:
             knobs = decode_residual(first, second, at)
         elif d.form == ABSOLUTE:

@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 
 from prfaas_env.config import content_hash
-from prfaas_env.environment.actions import remote_wait_s
+from prfaas_env.environment.actions import ACTION_SPANS
 from prfaas_env.environment.recent import RECENT_FACTS
 from prfaas_env.simulator.signals import LENGTH_BIN_EDGES_TOKENS, SIGNALS
 
@@ -40,7 +40,6 @@ __all__ = [
     "layout_hash",
     "observation_space",
     "observation_table",
-    "observed_remote_wait_s",
     "raw_observation",
 ]
 
@@ -357,16 +356,10 @@ def observation_space() -> gymnasium.spaces.Box:
     return gymnasium.spaces.Box(-1.0, 1.0, (len(COMPONENTS),), np.float32)
 
 
-def observed_remote_wait_s(observed: Mapping[str, float]) -> float:
-    """The remote wait that prices below zero are shares of, from components in physical units."""
-    backlog_bytes = BYTES_PER_GIGABYTE * observed["link_backlog"]
-    return remote_wait_s(observed["remote_expected_wait_s"], backlog_bytes, observed["link_capacity_gbps"])
-
-
 @cache
 def layout_hash() -> str:
-    """Changes whenever a component is added, moved or scaled otherwise: what a model is trained for."""
-    return content_hash([list(component[:7]) for component in COMPONENTS])
+    """What a model is trained for: changes when a component is added, moved or scaled otherwise, or an action's span."""
+    return content_hash([[list(component[:7]) for component in COMPONENTS], list(ACTION_SPANS)])
 
 
 def observation_table() -> str:
