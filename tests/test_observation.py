@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.actions import ACTION_SPANS
+from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.observation import (
     COARSE_EDGES_TOKENS,
     COMPONENTS,

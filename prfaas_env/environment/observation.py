@@ -358,7 +358,7 @@ def observation_space() -> gymnasium.spaces.Box:
 
 @cache
 def layout_hash() -> str:
-    """What a model is trained for: changes when a component is added, moved or scaled otherwise, or an action's span."""
+    """Changes with what a model is trained for: a component added, moved or scaled otherwise, the span of an action."""
     return content_hash([[list(component[:7]) for component in COMPONENTS], list(ACTION_SPANS)])
 
 
