@@ -115,7 +115,7 @@ class Guard:
             weight = trust[outside, None].astype(np.float32)
             own = np.clip(blended[outside], -1.0, 1.0)
             mixed = scheduler + weight * (own - scheduler)
-            if self.action_mode == "price":  # below zero it is a threshold, and there is nothing between the two laws
+            if self.action_mode == "price":  # well below zero it is a threshold, and nothing lies between the laws
                 mixed[:, 0] = np.where(own[:, 0] < 0.0, np.where(weight[:, 0] < 0.5, 0.0, own[:, 0]), mixed[:, 0])
             blended[outside] = mixed
             action = blended if np.ndim(observation) == 2 else blended[0]

@@ -16,11 +16,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from prfaas_env.config import ConfigError
 from prfaas_env.deployment import Deployment, load_deployment
-from prfaas_env.environment.actions import ACTION_FORMS, action_form, remote_wait_s
+from prfaas_env.environment.actions import ACTION_FORMS, action_form
 from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.env import PrfaaSEnv
 from prfaas_env.environment.live import LiveDashboard
@@ -273,10 +275,10 @@ def test_residual_and_price_actions_give_back_the_control(deployment: Deployment
             back = residual.decode(residual.encode(Control(4 + offset, 2e4 * factor), 2e4, 4), 2e4, 4)
             assert back.n_prefill == 4 + offset
             assert back.threshold_tokens == pytest.approx(2e4 * factor, rel=1e-6)
-        for price_s in (-40.0, -30.0, -2.0, 0.0, 0.1, 12.0):
+        for price_s in (0.0, 0.1, 12.0):
             control = Control(4 + offset, law="price", price_s=price_s)
-            back = price.decode(price.encode(control, 2e4, 4, 40.0), 2e4, 4, 40.0)
-            assert back.n_prefill == 4 + offset
+            back = price.decode(price.encode(control, 2e4, 4), 2e4, 4)
+            assert (back.law, back.n_prefill) == ("price", 4 + offset)
             assert back.price_s == pytest.approx(price_s, abs=1e-5)
 
 
@@ -293,25 +295,52 @@ def test_residual_corrections_are_alike_up_and_down_and_stay_in_the_bounds(deplo
 
 def test_a_price_above_zero_is_in_seconds_and_finer_near_zero(deployment: Deployment) -> None:
     form = action_form("price", deployment)
-    prices = np.array([form.decode(np.array([a, 0.0]), 1e4, 3, 50.0).price_s for a in np.linspace(0, 1, 21)])
+    prices = np.array([form.decode(np.array([a, 0.0]), 1e4, 3).price_s for a in np.linspace(0, 1, 21)])
     assert (prices[0], prices[-1]) == (0.0, pytest.approx(120.0))
     assert (np.diff(prices) > 0).all()
     assert np.diff(prices)[0] < np.diff(prices)[-1] / 5
 
 
-@pytest.mark.parametrize("wait_s", [0.0, 20.0, 900.0])
-def test_a_price_below_zero_forgives_a_share_of_the_remote_wait(deployment: Deployment, wait_s: float) -> None:
+def test_below_zero_the_price_form_names_a_threshold_about_the_advised_one(deployment: Deployment) -> None:
     form = action_form("price", deployment)
-    for share in (0.25, 0.5, 1.0):
-        assert form.decode(np.array([-share, 0.0]), 1e4, 3, wait_s).price_s == pytest.approx(-share * wait_s)
-    all_of_it = form.encode(Control(3, law="price", price_s=-2.0 * wait_s - 1.0), 1e4, 3, wait_s)
-    assert form.decode(all_of_it, 1e4, 3, wait_s).price_s == -wait_s
+    actions = np.linspace(-1.0, -0.2 - 1e-6, 41)
+    controls = [form.decode(np.array([a, 0.0]), 1e4, 3) for a in actions]
+    assert {control.law for control in controls} == {"threshold"}
+    ratios = np.array([control.threshold_tokens / 1e4 for control in controls])
+    assert ratios[[0, 20, 40]] == pytest.approx([np.exp(3.0), 1.0, np.exp(-3.0)], rel=1e-4)
+    steps = -np.diff(np.log(ratios))
+    assert (steps > 0).all()
+    assert steps[20] < steps[0] / 5  # finer near t*
 
 
-def test_the_remote_wait_is_that_for_the_pool_or_the_link_whichever_is_longer() -> None:
-    assert remote_wait_s(7.0, 5e9, 10.0) == 7.0  # 4 s of link
-    assert remote_wait_s(7.0, 50e9, 10.0) == 40.0
-    assert remote_wait_s(7.0, 50e9, 0.0) == 7.0
+@given(st.floats(500.0, 2e5), st.sampled_from([1e3, 2e4, 262144.0]))
+def test_the_price_form_gives_back_the_threshold_that_was_asked_for(wanted: float, advised: float) -> None:
+    form = action_form("price", load_scenario("paper-stationary-80").deployment)
+    back = form.decode(form.encode(Control(3, wanted), advised, 3), advised, 3)
+    nearest = min(max(wanted, advised * np.exp(-3.0)), advised * np.exp(3.0))
+    assert (back.law, back.n_prefill) == ("threshold", 3)
+    assert back.threshold_tokens == pytest.approx(nearest, rel=1e-4)
+
+
+@pytest.mark.parametrize(("wanted", "sign"), [(0.0, -1.0), (np.inf, 1.0)])
+def test_the_price_form_comes_as_near_as_it_can_to_all_or_nothing(
+    deployment: Deployment, wanted: float, sign: float
+) -> None:
+    form = action_form("price", deployment)
+    back = form.decode(form.encode(Control(3, wanted), 1e4, 3), 1e4, 3)
+    assert back.law == "threshold"
+    assert np.log(back.threshold_tokens / 1e4) == pytest.approx(3.0 * sign, rel=1e-4)
+
+
+def test_about_the_zero_action_the_price_form_asks_for_nothing(deployment: Deployment) -> None:
+    form = action_form("price", deployment)
+    for first in (-0.2, -0.1, -1e-9, 0.0):
+        assert form.decode(np.array([first, 0.0]), 1e4, 3) == Control(3, 0.0, "price", 0.0)
+
+
+def test_a_price_below_zero_cannot_be_named_and_becomes_none(deployment: Deployment) -> None:
+    form = action_form("price", deployment)
+    assert form.decode(form.encode(Control(3, law="price", price_s=-20.0), 1e4, 3), 1e4, 3).price_s == 0.0
 
 
 # --- reward -----------------------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from prfaas_env.environment.observation import (
     decode,
     encode,
     layout_hash,
-    observed_remote_wait_s,
 )
 from prfaas_env.evaluation.fingerprint import policy_hash
 from prfaas_env.evaluation.verdict import is_learned
@@ -194,8 +193,7 @@ def controls_under(
     for steps, components in spells:
         for _ in range(steps):
             action, state = policy.predict(encode_named(components), state)
-            wait_s = observed_remote_wait_s({c.name: components.get(c.name, 0.0) for c in COMPONENTS})
-            controls.append(policy.actions.decode(action, *advised, wait_s))
+            controls.append(policy.actions.decode(action, *advised))
     return controls
 
 
@@ -312,21 +310,33 @@ def test_priced_completion_asks_more_for_the_remote_pool_the_higher_the_load(sce
         assert control.price_s == pytest.approx(price, abs=1e-4)
 
 
-def test_priced_completion_spares_short_requests_the_queue_of_an_overload(scenario: Scenario) -> None:
-    policy = load_policy(
-        "priced-completion", scenario, tuned=False, load_price_s=0.0, queue_relief=0.5, relief_after_s=10.0
-    )
-    for wait_s, price in ((8.0, 0.0), (30.0, -10.0), (500.0, -245.0), (3600.0, -1795.0)):
-        seen = paper_load(scenario, 3.0, remote_expected_wait_s=wait_s)
-        assert controls_under(policy, (1, seen))[0].price_s == pytest.approx(price, abs=1e-2)
+@pytest.mark.parametrize("name", ["load-aware", "priced-completion"])
+@pytest.mark.parametrize(
+    "still",
+    [{"remote_queue": 40.0, "remote_expected_wait_s": 20.0}, {"link_backlog": 25.0, "link_capacity_gbps": 10.0}],
+)
+def test_an_overload_is_not_over_before_its_queue_for_pool_or_link_is_short(
+    name: str, still: dict[str, float], scenario: Scenario
+) -> None:
+    """One request in five seconds: the local pool helps with all that comes."""
+    patient = load_policy(name, scenario, tuned=False, overload_wait_s=30.0, clear_queues_s=1000.0)
+    hasty = load_policy(name, scenario, tuned=False, overload_wait_s=10.0, clear_queues_s=1000.0)
+    advised = (131072.0, 3)
+    seen = paper_load(scenario, 0.2, advised_threshold=advised[0], **still)
+    (calm,), (filling,) = (controls_under(policy, (1, seen), advised=advised) for policy in (patient, hasty))
+    assert (filling.law, filling.threshold_tokens > 1e6) == ("threshold", True)
+    assert calm.law == "price" or calm.threshold_tokens < 1e5
 
 
-def test_priced_completion_spares_them_a_queue_for_the_link_too(scenario: Scenario) -> None:
-    policy = load_policy(
-        "priced-completion", scenario, tuned=False, load_price_s=0.0, queue_relief=0.5, relief_after_s=10.0
-    )
-    seen = paper_load(scenario, 3.0, link_backlog=50.0, link_capacity_gbps=10.0)  # 40 s of it
-    assert controls_under(policy, (1, seen))[0].price_s == pytest.approx(-15.0, abs=1e-2)
+def test_priced_completion_fills_the_local_pool_as_load_aware_does(scenario: Scenario) -> None:
+    for rate, wait_s in ((6.5, 3.0), (6.5, 20.0), (13.0, 3.0)):
+        seen = paper_load(scenario, rate, local_expected_wait_s=wait_s, advised_threshold=15000.0)
+        priced, aware = (
+            controls_under(load_policy(name, scenario, tuned=False), (1, seen), advised=(15000.0, 3))[0]
+            for name in ("priced-completion", "load-aware")
+        )
+        assert priced.law == "threshold"
+        assert priced.threshold_tokens == pytest.approx(aware.threshold_tokens, rel=1e-3)
 
 
 def test_priced_completion_asks_more_while_the_link_is_congested(scenario: Scenario) -> None:

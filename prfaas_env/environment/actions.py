@@ -4,7 +4,7 @@
 the scheduler, and learning starts from there. ``absolute`` sets log t and N_p outright. The constants of this module
 are the only place where their spans are written.
 
-Above zero ``price`` sets a price, below zero a threshold. Each law has its hour: while something keeps up, a price
+Above zero ``price`` sets a price, well below zero a threshold. Each law has its hour: while something keeps up, a price
 finds the sooner way for every request; where nothing does, it levels the waits of both pools, and only a threshold can
 keep the local queue short and leave the shortest prompts to it.
 """
@@ -48,9 +48,8 @@ PRICE_MOST_S, PRICE_CURVATURE = 120.0, 6.0
 """A full price action is two minutes; the sinh below is finer near zero (4 s a unit there)."""
 OVERLOAD_LOG_SPAN, OVERLOAD_CURVATURE = 3.0, 3.0
 """Thresholds of ``price`` reach from t*/20 to 20 t* (e^±3), finer near t*; while the link is down t* is at its top."""
-
-LEAST_BELOW_ZERO = -1e-6
-"""The lowest threshold of ``price``: zero itself is a price."""
+FREE_DOWN_TO = -0.2
+"""From here to zero ``price`` asks for nothing, so that noise about the zero action does not change the law."""
 
 
 ACTION_SPANS: tuple[float, ...] = (
@@ -62,6 +61,7 @@ ACTION_SPANS: tuple[float, ...] = (
     PRICE_CURVATURE,
     OVERLOAD_LOG_SPAN,
     OVERLOAD_CURVATURE,
+    FREE_DOWN_TO,
 )
 """All of them: a model is trained for these."""
 
@@ -119,18 +119,18 @@ def decode_absolute(first: float, second: float, at: Bearings) -> Knobs:
 
 
 def decode_price(first: float, second: float, at: Bearings) -> Knobs:
-    """The price β of remote prefill or, below zero, a threshold; and a correction to N_p*."""
+    """The price β of remote prefill or, well below zero, a threshold; and a correction to N_p*."""
     n_prefill = corrected_prefill(second, at.n_prefill, at.low, at.high)
-    if first >= 0.0:
-        price_s = PRICE_MOST_S * math.sinh(PRICE_CURVATURE * first) / math.sinh(PRICE_CURVATURE)
+    if first >= FREE_DOWN_TO:
+        price_s = PRICE_MOST_S * math.sinh(PRICE_CURVATURE * max(first, 0.0)) / math.sinh(PRICE_CURVATURE)
         return Knobs(n_prefill, True, 0.0, price_s)
-    x = -1.0 - 2.0 * first
+    x = 2.0 * (FREE_DOWN_TO - first) / (1.0 + FREE_DOWN_TO) - 1.0
     log_ratio = OVERLOAD_LOG_SPAN * math.sinh(OVERLOAD_CURVATURE * x) / math.sinh(OVERLOAD_CURVATURE)
     return Knobs(n_prefill, False, at.threshold_tokens * math.exp(log_ratio), 0.0)
 
 
 def _log_ratio(control: Control, at: Bearings) -> float:
-    ratio = control.threshold_tokens / at.threshold_tokens
+    ratio = control.threshold_tokens / max(at.threshold_tokens, 1.0)  # 0 where an observation holds no advice
     return math.log(ratio) if ratio > 0 else -math.inf
 
 
@@ -152,7 +152,7 @@ def _encode_price(control: Control, at: Bearings) -> tuple[float, float]:
         return math.asinh(curved) / PRICE_CURVATURE, second
     span = math.sinh(OVERLOAD_CURVATURE)
     x = math.asinh(_log_ratio(control, at) / OVERLOAD_LOG_SPAN * span) / OVERLOAD_CURVATURE
-    return min(-(1.0 + x) / 2.0, LEAST_BELOW_ZERO), second
+    return FREE_DOWN_TO - max(x + 1.0, 1e-6) / 2.0 * (1.0 + FREE_DOWN_TO), second
 
 
 _FORMS = {
@@ -220,7 +220,8 @@ def action_table() -> str:
         ("`absolute`", f"log t over {span}; −1: t = 0, all remote; +1: t = ∞, all local", "N_p over its range", "–"),
         (
             "`price`",
-            f"price β = {price}; below 0: t = {below}, x = −1 − 2 a₀",
+            f"a₀ ≥ 0: β = {price}; a₀ < {FREE_DOWN_TO:g}: t = {below}, x from −1 at {FREE_DOWN_TO:g} to 1 at −1; "
+            "between them β = 0".replace("-", "−"),
             prefill,
             "least expected completion",
         ),
