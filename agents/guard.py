@@ -19,8 +19,8 @@ A conversion takes instances out of service, and a network in doubt between two 
 turn. So N_p only moves when it has asked for more, or for less, for ``DWELL_S`` on end. And never beyond N_p* to where,
 by Eq. 5, arrivals would take more than ``SUSTAINED`` of what decode can do.
 
-Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±1.5 on t*, a price of up to
-two minutes or a factor of e^±3, and two instances.
+Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±3 on t*, a price of up to
+two minutes, and two instances.
 """
 
 from __future__ import annotations

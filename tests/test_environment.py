@@ -287,7 +287,7 @@ def test_residual_corrections_are_alike_up_and_down_and_stay_in_the_bounds(deplo
     up, down = (form.decode(np.array([a, a]), 1e4, 4) for a in (1.0, -1.0))
     assert (up.n_prefill, down.n_prefill) == (6, 2)
     assert up.threshold_tokens * down.threshold_tokens == pytest.approx(1e8)
-    assert up.threshold_tokens == pytest.approx(1e4 * np.exp(1.5))
+    assert up.threshold_tokens == pytest.approx(1e4 * np.exp(3.0))
     assert form.decode(np.array([0, 1.0]), 1e4, 7).n_prefill == 7
     assert form.decode(np.array([0, -1.0]), 1e4, 1).n_prefill == 1
     assert form.decode(np.array([9.0, 0]), 1e4, 4) == form.decode(np.array([1.0, 0]), 1e4, 4)

@@ -38,29 +38,26 @@ __all__ = [
 
 ActionName = Literal["residual", "absolute", "price"]
 
-THRESHOLD_LOG_SPAN = 1.5
-"""A full residual action multiplies or divides t* by e^1.5 = 4.5."""
+THRESHOLD_LOG_SPAN, THRESHOLD_CURVATURE = 3.0, 3.0
+"""Thresholds reach from t*/20 to 20 t* (e^±3), by a sinh that is finer near t*: half of the way is a factor of 1.9."""
 PREFILL_SPAN = 1.5
 """A full residual action moves N_p by 1.5 instances, rounded away from zero to 2."""
 THRESHOLD_LOW_TOKENS, THRESHOLD_HIGH_TOKENS = 256.0, 262144.0
 """Range of the absolute threshold; its two ends mean all remote (t = 0) and all local (t = ∞)."""
 PRICE_MOST_S, PRICE_CURVATURE = 120.0, 6.0
 """A full price action is two minutes; the sinh below is finer near zero (4 s a unit there)."""
-OVERLOAD_LOG_SPAN, OVERLOAD_CURVATURE = 3.0, 3.0
-"""Thresholds of ``price`` reach from t*/20 to 20 t* (e^±3), finer near t*; while the link is down t* is at its top."""
 FREE_DOWN_TO = -0.2
 """From here to zero ``price`` asks for nothing, so that noise about the zero action does not change the law."""
 
 
 ACTION_SPANS: tuple[float, ...] = (
     THRESHOLD_LOG_SPAN,
+    THRESHOLD_CURVATURE,
     PREFILL_SPAN,
     THRESHOLD_LOW_TOKENS,
     THRESHOLD_HIGH_TOKENS,
     PRICE_MOST_S,
     PRICE_CURVATURE,
-    OVERLOAD_LOG_SPAN,
-    OVERLOAD_CURVATURE,
     FREE_DOWN_TO,
 )
 """All of them: a model is trained for these."""
@@ -85,6 +82,12 @@ def corrected_prefill(second: float, advised: int, low: int, high: int) -> int:
     return min(max(advised + away_from_zero(PREFILL_SPAN * second), low), high)
 
 
+def corrected_threshold(x: float, advised_tokens: float) -> float:
+    """t* moved by a number in [−1, 1], in tokens."""
+    log_ratio = THRESHOLD_LOG_SPAN * math.sinh(THRESHOLD_CURVATURE * x) / math.sinh(THRESHOLD_CURVATURE)
+    return advised_tokens * math.exp(log_ratio)
+
+
 _LOG_LOW, _LOG_HIGH = math.log(THRESHOLD_LOW_TOKENS), math.log(THRESHOLD_HIGH_TOKENS)
 
 
@@ -102,7 +105,7 @@ class Bearings(NamedTuple):
 
 def decode_residual(first: float, second: float, at: Bearings) -> Knobs:
     """Corrections to the online closed form."""
-    corrected = at.threshold_tokens * math.exp(THRESHOLD_LOG_SPAN * first)
+    corrected = corrected_threshold(first, at.threshold_tokens)
     return Knobs(corrected_prefill(second, at.n_prefill, at.low, at.high), False, corrected, 0.0)
 
 
@@ -125,17 +128,18 @@ def decode_price(first: float, second: float, at: Bearings) -> Knobs:
         price_s = PRICE_MOST_S * math.sinh(PRICE_CURVATURE * max(first, 0.0)) / math.sinh(PRICE_CURVATURE)
         return Knobs(n_prefill, True, 0.0, price_s)
     x = 2.0 * (FREE_DOWN_TO - first) / (1.0 + FREE_DOWN_TO) - 1.0
-    log_ratio = OVERLOAD_LOG_SPAN * math.sinh(OVERLOAD_CURVATURE * x) / math.sinh(OVERLOAD_CURVATURE)
-    return Knobs(n_prefill, False, at.threshold_tokens * math.exp(log_ratio), 0.0)
+    return Knobs(n_prefill, False, corrected_threshold(x, at.threshold_tokens), 0.0)
 
 
-def _log_ratio(control: Control, at: Bearings) -> float:
+def _correction(control: Control, at: Bearings) -> float:
+    """The inverse of :func:`corrected_threshold`, infinite where t is."""
     ratio = control.threshold_tokens / max(at.threshold_tokens, 1.0)  # 0 where an observation holds no advice
-    return math.log(ratio) if ratio > 0 else -math.inf
+    share = (math.log(ratio) if ratio > 0 else -math.inf) / THRESHOLD_LOG_SPAN
+    return math.asinh(share * math.sinh(THRESHOLD_CURVATURE)) / THRESHOLD_CURVATURE
 
 
 def _encode_residual(control: Control, at: Bearings) -> tuple[float, float]:
-    return _log_ratio(control, at) / THRESHOLD_LOG_SPAN, (control.n_prefill - at.n_prefill) / PREFILL_SPAN
+    return _correction(control, at), (control.n_prefill - at.n_prefill) / PREFILL_SPAN
 
 
 def _encode_absolute(control: Control, at: Bearings) -> tuple[float, float]:
@@ -150,9 +154,7 @@ def _encode_price(control: Control, at: Bearings) -> tuple[float, float]:
     if control.law == "price":
         curved = max(control.price_s, 0.0) / PRICE_MOST_S * math.sinh(PRICE_CURVATURE)
         return math.asinh(curved) / PRICE_CURVATURE, second
-    span = math.sinh(OVERLOAD_CURVATURE)
-    x = math.asinh(_log_ratio(control, at) / OVERLOAD_LOG_SPAN * span) / OVERLOAD_CURVATURE
-    return FREE_DOWN_TO - max(x + 1.0, 1e-6) / 2.0 * (1.0 + FREE_DOWN_TO), second
+    return FREE_DOWN_TO - max(_correction(control, at) + 1.0, 1e-6) / 2.0 * (1.0 + FREE_DOWN_TO), second
 
 
 _FORMS = {
@@ -211,17 +213,18 @@ def action_table() -> str:
     """The forms in Markdown, as the environment's page shows them."""
     prefill = f"N_p = N_p* + round({PREFILL_SPAN:g} a₁)"
     price = f"{PRICE_MOST_S:g} s · sinh({PRICE_CURVATURE:g} a₀) / sinh({PRICE_CURVATURE:g})"
-    below = f"t* · exp({OVERLOAD_LOG_SPAN:g} · sinh({OVERLOAD_CURVATURE:g} x) / sinh({OVERLOAD_CURVATURE:g}))"
+    curve = f"sinh({THRESHOLD_CURVATURE:g} {{x}}) / sinh({THRESHOLD_CURVATURE:g})"
+    corrected = f"t = t* · exp({THRESHOLD_LOG_SPAN:g} · {curve})"
+    below = f"{corrected.format(x='x')}, x from −1 at {FREE_DOWN_TO:g} to 1 at −1".replace("-", "−")
     span = f"{THRESHOLD_LOW_TOKENS:,.0f} to {THRESHOLD_HIGH_TOKENS:,.0f} tokens"
     rows = (
         ("`action`", "first number a₀", "second number a₁", "zero action"),
         ("---",) * 4,
-        ("`residual`", f"t = t* · exp({THRESHOLD_LOG_SPAN:g} a₀)", prefill, "the windowed closed form"),
+        ("`residual`", corrected.format(x="a₀"), prefill, "the windowed closed form"),
         ("`absolute`", f"log t over {span}; −1: t = 0, all remote; +1: t = ∞, all local", "N_p over its range", "–"),
         (
             "`price`",
-            f"a₀ ≥ 0: β = {price}; a₀ < {FREE_DOWN_TO:g}: t = {below}, x from −1 at {FREE_DOWN_TO:g} to 1 at −1; "
-            "between them β = 0".replace("-", "−"),
+            f"a₀ ≥ 0: β = {price}; a₀ < {FREE_DOWN_TO:g}: {below}; between them β = 0".replace("-", "−"),
             prefill,
             "least expected completion",
         ),

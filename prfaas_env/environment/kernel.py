@@ -124,9 +124,11 @@ def _compiled_closed_form() -> types.ModuleType:
 
 away_from_zero = _jit(actions.away_from_zero)
 corrected_prefill = _jit(actions.corrected_prefill, away_from_zero=away_from_zero)
-decode_residual = _jit(actions.decode_residual, corrected_prefill=corrected_prefill)
+corrected_threshold = _jit(actions.corrected_threshold)
+corrections = {"corrected_prefill": corrected_prefill, "corrected_threshold": corrected_threshold}
+decode_residual = _jit(actions.decode_residual, **corrections)
 decode_absolute = _jit(actions.decode_absolute, away_from_zero=away_from_zero)
-decode_price = _jit(actions.decode_price, corrected_prefill=corrected_prefill)
+decode_price = _jit(actions.decode_price, **corrections)
 is_abundant = _jit(cache_rule.is_abundant)
 push = _jit(online.push)
 solve = _jit(online.solve, eq=_compiled_closed_form())
