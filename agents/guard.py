@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from prfaas_env.environment.actions import PREFILL_SPAN, ActionForm, ActionName, action_form
+from prfaas_env.environment.actions import PREFILL_SPAN, ActionForm, ActionName, action_form, away_from_zero
 from prfaas_env.environment.observation import COMPONENTS, decode, encode
 from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.control import Control
@@ -143,7 +143,7 @@ class Guard:
         for how long it has."""
         keeping = np.rint(seen["target_over_advised"])
         shift = PREFILL_SPAN * np.clip(action[:, 1], -1.0, 1.0)
-        shift = np.minimum(np.sign(shift) * np.floor(np.abs(shift) + 0.5), np.maximum(_decode_room(seen), 0.0))
+        shift = np.minimum(away_from_zero(shift), np.maximum(_decode_room(seen), 0.0))
         moves = np.sign(shift - keeping)
         asked_s = np.where(moves == np.sign(asked_s), asked_s, 0.0) + moves * seen["control_step_s"]
         long_enough = elapsed(np.abs(asked_s), DWELL_S, seen)

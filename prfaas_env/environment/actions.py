@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -34,6 +34,7 @@ __all__ = [
     "action_form",
     "action_space",
     "action_table",
+    "away_from_zero",
 ]
 
 ActionName = Literal["residual", "absolute", "price"]
@@ -72,14 +73,14 @@ class Knobs(NamedTuple):
     price_s: float
 
 
-def away_from_zero(x: float) -> int:
-    """Nearest whole number, halves away from zero: up and down are then alike."""
-    return int(math.copysign(math.floor(abs(x) + 0.5), x))
+def away_from_zero(x: Any) -> Any:
+    """The nearest whole numbers, halves away from zero: up and down are then alike."""
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
 
 
 def corrected_prefill(second: float, advised: int, low: int, high: int) -> int:
     """N_p* moved by the second number, within bounds."""
-    return min(max(advised + away_from_zero(PREFILL_SPAN * second), low), high)
+    return min(max(advised + int(away_from_zero(PREFILL_SPAN * second)), low), high)
 
 
 def corrected_threshold(x: float, advised_tokens: float) -> float:
@@ -118,7 +119,7 @@ def decode_absolute(first: float, second: float, at: Bearings) -> Knobs:
     elif first >= 1.0:
         threshold = math.inf
     nodes = at.low + (second + 1.0) / 2.0 * (at.high - at.low)
-    return Knobs(min(max(away_from_zero(nodes), at.low), at.high), False, threshold, 0.0)
+    return Knobs(min(max(int(away_from_zero(nodes)), at.low), at.high), False, threshold, 0.0)
 
 
 def decode_price(first: float, second: float, at: Bearings) -> Knobs:
