@@ -58,7 +58,8 @@ def ablations_page(results: Mapping[str, Any]) -> str:
         "",
         f"<!-- Written by `{COMMAND}` into docs/results/ablations.json; edit benchmarks/ablations/page.py. -->",
         "",
-        f"What a choice in training is worth at a small budget: {results['timesteps']:,} steps a run, training "
+        f"What a choice in training is worth at a small budget: {results['timesteps']:,} steps a run but where the "
+        "budget itself is varied, training "
         f"seeds 0 to {seeds - 1}. Each variant differs from `reference`, the recommended settings, in one thing. The "
         f"last model of every run plays {results['episodes']} episodes of each validation scenario "
         f"({', '.join(results['scenarios'])}), its guard in place. Ratios are to `{BASELINE}` (tuned) on the same "
@@ -103,7 +104,8 @@ def _cell(of: Mapping[str, Any], key: str) -> str:
 def _settings(given: Mapping[str, Any]) -> str:
     if "observation_groups" in given:
         return "all other groups of the observation"
-    return ", ".join(f"{key} {value}" for key, value in given.items())
+    shown = {key: value for key, value in given.items() if key != "checkpoint_every"}
+    return ", ".join(f"{key} {value}" for key, value in shown.items())
 
 
 def picture(results: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ class Study:
         run = RunFolder(folder, from_mapping(Settings, given))
         if not run.checkpoints():
             train(given, folder, None, command="python -m benchmarks.ablations", console=self._console)
-        elif run.steps < self.timesteps:
+        elif run.steps < given["timesteps"]:
             train({}, None, folder, command="python -m benchmarks.ablations", console=self._console)
         return run.checkpoint(run.steps) / "model.zip"
 

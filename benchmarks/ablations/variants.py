@@ -32,6 +32,10 @@ def _without(group: str) -> Variant:
     return Variant(f"without-{group}", "observation", {"observation_groups": seen})
 
 
+def _budget(timesteps: int) -> Variant:
+    return Variant(f"budget-{timesteps // 1000}k", "budget", {"timesteps": timesteps, "checkpoint_every": timesteps})
+
+
 VARIANTS: tuple[Variant, ...] = (
     REFERENCE,
     Variant("start-teacher", "start", {"teacher": "load-aware", "critic_rollouts": 5}),
@@ -46,6 +50,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("not-normalised", "observation", {"normalised": False}),
     *map(_without, GROUPS),
     Variant("history-lstm", "history", {"algo": "recurrent-ppo"}),
+    *map(_budget, (36_000, 576_000)),
     Variant("drift-mix-only", "randomisation", {"scenarios": ["drift-mix"]}),
     # Few weights and long strides, as docs/training.md advises; SAC and TQC as they are.
     Variant("learner-es", "learner", {"algo": "es", "hidden": [16], "learning_rate": 0.02}),
