@@ -18,7 +18,7 @@ import benchmarks.ablations.study as study_module
 from benchmarks.ablations.__main__ import measured
 from benchmarks.ablations.page import PAGE, PICTURE, RESULTS, ablations_page, picture
 from benchmarks.ablations.study import Study
-from benchmarks.ablations.variants import COMMON, REFERENCE, VARIANTS, named
+from benchmarks.ablations.variants import COMMON, REFERENCE, VARIANTS, Variant, named
 from prfaas_env.config import ConfigError, from_mapping
 from prfaas_env.environment.observation import GROUPS
 from prfaas_env.evaluation.suites import members
@@ -70,6 +70,13 @@ def test_two_variants_are_trained_once_and_told_apart(
     again = measured(study(tmp_path, scenario), [REFERENCE], 1)
     assert (folder / "checkpoints" / f"{STEPS:09d}").is_dir()
     assert again["variants"]["reference"]["seeds"].keys() == {0}
+
+
+def test_a_variant_s_own_budget_is_kept_to(tmp_path: Path, scenario: str) -> None:
+    longer = Variant("longer", "budget", {"timesteps": 2 * STEPS, "checkpoint_every": 2 * STEPS})
+    assert len(list(study(tmp_path, scenario).finished([longer], [0]))) == 1
+    folder = tmp_path / "out" / f"{STEPS}" / "longer" / "seed-0" / "checkpoints"
+    assert [one.name for one in sorted(folder.iterdir())][-1] == f"{2 * STEPS:09d}"
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
