@@ -1,4 +1,4 @@
-"""What all tests share: repeatable Hypothesis examples, and real traces where the machine has them."""
+"""What all tests share: repeatable Hypothesis examples, real traces where the machine has them, the paper's cases."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from prfaas_env.config import ConfigError
+from prfaas_env.deployment import Deployment, load_deployment
+from prfaas_env.planner.inputs import Question, question
+from prfaas_env.scenario import Scenario, load_scenario
 from prfaas_env.workload.traces import find_trace
 
 # The suite must say the same on every run; `pytest --hypothesis-profile=explore` looks for new counterexamples.
@@ -52,3 +55,20 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "drifting.yaml").write_text(f"{{name: drifting, extends: drift-mix, {short}}}")
     (folder / "steady.yaml").write_text(f"{{name: steady, extends: paper-stationary, {short}}}")
     return f"{folder}/drifting.yaml,{folder}/steady.yaml"
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    """Five minutes of the paper's traffic at 80 %, for the tests of policies."""
+    return load_scenario("paper-stationary-80").with_overrides(horizon_s=300.0)
+
+
+@pytest.fixture(scope="module")
+def prfaas() -> Deployment:
+    return load_deployment("prfaas-pd")
+
+
+@pytest.fixture(scope="module")
+def paper() -> Question:
+    """The paper's own case, for the tests of the planner."""
+    return question()

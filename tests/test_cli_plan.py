@@ -26,7 +26,7 @@ from tests.commands import Ended, ended
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
     def quick(*arguments: str) -> Ended:
-        # What a simulation adds is tested in test_planner.py.
+        # What a simulation adds is tested in test_planner_command.py.
         return ended(capsys, *arguments, *(["--no-simulation"] if arguments[:1] == ("plan",) else []))
 
     return quick

@@ -41,11 +41,6 @@ class Constant:
         return np.tile(action, (len(observation), 1)) if np.ndim(observation) == 2 else action, (counted,)
 
 
-@pytest.fixture(scope="module")
-def scenario() -> Scenario:
-    return load_scenario("paper-stationary-80").with_overrides(horizon_s=300.0)
-
-
 def card(action: Any = "residual", **ranges: tuple[float, ...]) -> ModelCard:
     return ModelCard("PPO", action, layout_hash(), ranges=ranges)
 

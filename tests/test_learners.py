@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
-pytest.importorskip("tensorboard", reason="needs the extra 'train'")
+# Skips this file where the training extras are missing, and so comes before what needs them.
+from tests.training_runs import call, run_of, steps_kept, validations
 
+# isort: split
 import torch
 from rich.console import Console
 from stable_baselines3.common.callbacks import BaseCallback
@@ -33,12 +34,6 @@ from prfaas_env.seeds import (
 from prfaas_env.training.model import training_environments
 from prfaas_env.training.run import _scenarios, _validated
 from prfaas_env.training.settings import ALGORITHMS, Settings
-from tests.training_runs import (
-    call,
-    run_of,
-    steps_kept,
-    validations,
-)
 
 # --- learners, groups of scenarios, parts of the observation ----------------------------------------------------------
 

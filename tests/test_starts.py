@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
-pytest.importorskip("tensorboard", reason="needs the extra 'train'")
+# Skips this file where the training extras are missing, and so comes before what needs them.
+from tests.training_runs import call, small, steps_kept, weights
 
+# isort: split
 from stable_baselines3 import PPO
 
 from agents.teacher import Teacher
@@ -31,7 +32,6 @@ from prfaas_env.training.imitation import _fit, _Lesson
 from prfaas_env.training.learners import new_model
 from prfaas_env.training.model import training_environments
 from prfaas_env.training.settings import Settings
-from tests.training_runs import call, small, steps_kept, weights
 
 # --- a teacher --------------------------------------------------------------------------------------------------------
 

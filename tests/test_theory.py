@@ -24,11 +24,6 @@ LENGTHS = TruncatedLogNormal(mu=9.90, sigma=1.00, low_tokens=128, high_tokens=13
 PAPER = NominalWorkload(LENGTHS, Constant(1024))
 
 
-@pytest.fixture(scope="module")
-def prfaas() -> Deployment:
-    return load_deployment("prfaas-pd")
-
-
 def with_link(deployment: Deployment, gbps: float, layerwise: bool = True) -> Deployment:
     assert deployment.link is not None
     link = replace(deployment.link, capacity_gbps=gbps)

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 import yaml
 
-pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
-pytest.importorskip("tensorboard", reason="needs the extra 'train'")
+# Skips this file where the training extras are missing, and so comes before what needs them.
+from tests.training_runs import FULL, ROLLOUT, call, curves, small, steps_kept, validations, weights
 
+# isort: split
 from rich.console import Console
 
 import evaluate
@@ -46,7 +47,6 @@ from prfaas_env.training.model import training_environments
 from prfaas_env.training.run import _interruptible
 from prfaas_env.training.settings import ALGORITHMS, AlgoName, Settings
 from prfaas_env.training.validation import OBJECTIVES, Validator
-from tests.training_runs import FULL, ROLLOUT, call, curves, small, steps_kept, validations, weights
 
 ROOT = Path(__file__).resolve().parent.parent
 

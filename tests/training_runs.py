@@ -1,4 +1,4 @@
-"""Small training runs, for the tests of training."""
+"""Small training runs, for the tests of training; without the extras a file that imports this one is skipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("stable_baselines3", reason="needs the extra 'train'")
 pytest.importorskip("tensorboard", reason="needs the extra 'train'")
-
 
 import train as command_line
 from prfaas_env.cli.errors import run
