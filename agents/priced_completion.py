@@ -75,7 +75,12 @@ class PricedCompletion(Predicting):
             control = Control(n_prefill, self.filling(predicted, observed))
         else:
             control = Control(n_prefill, law="price", price_s=self.price_s(observed))
-        return self.actions.encode(control, observed["advised_threshold"], round(observed["advised_prefill"]))
+        return self.actions.encode(
+            control,
+            observed["advised_threshold"],
+            round(observed["advised_prefill"]),
+            observed["filling_threshold"],
+        )
 
     def price_s(self, observed: Observed) -> float:
         """The price in seconds; the action form bounds it."""

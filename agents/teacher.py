@@ -48,5 +48,5 @@ class Teacher:
 
     def _written(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
         observed = decode(observation)
-        advised = observed["advised_threshold"], round(observed["advised_prefill"])
+        advised = observed["advised_threshold"], round(observed["advised_prefill"]), observed["filling_threshold"]
         return self._own.encode(self._theirs.decode(action, *advised), *advised)

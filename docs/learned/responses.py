@@ -66,9 +66,17 @@ def record(scenario: Scenario, name: str, seeds: tuple[int, ...] = SEEDS) -> lis
     return moments
 
 
-def _load(_: OnlineClosedForm, moment: Moment, value: float) -> dict[str, float]:
+def _load(closed_form: OnlineClosedForm, moment: Moment, value: float) -> dict[str, float]:
     factor = value / moment.observed["load"]
-    return {**moment.observed, "load": value, **{name: factor * moment.observed[name] for name in RATES}}
+    closed_form.total = moment.window
+    return {**moment.observed, "load": value, **_rates(closed_form, moment, factor)}
+
+
+def _rates(closed_form: OnlineClosedForm, moment: Moment, factor: float) -> dict[str, float]:
+    """All rates changed by a factor, and the threshold that fills the local pool at such arrivals."""
+    rates = {name: factor * moment.observed[name] for name in RATES}
+    filling_tokens = closed_form.filling(moment.observed["prefill_nodes"], rates["arrivals"])
+    return {**rates, "filling_threshold": filling_tokens}
 
 
 def _mix(closed_form: OnlineClosedForm, moment: Moment, value: float) -> dict[str, float]:
@@ -113,7 +121,7 @@ def _advised(
         "lambda_max": advice.lambda_max_rps,
         "prefill_present_split_rps": advice.prefill_at_present_split_rps,
         "decode_present_split_rps": advice.decode_at_present_split_rps,
-        **{name: factor * observed[name] for name in RATES},
+        **_rates(closed_form, moment, factor),
     }
 
 
@@ -211,7 +219,9 @@ def _answer(policy: Any, scenario: Scenario, observed: Mapping[str, float]) -> t
     observation = encode(np.array([observed[component.name] for component in COMPONENTS]))
     action, state = policy.predict(observation, None, np.array([True]))
     form = action_form(policy.action_mode, scenario.deployment)
-    control = form.decode(action, observed["advised_threshold"], round(observed["advised_prefill"]))
+    control = form.decode(
+        action, observed["advised_threshold"], round(observed["advised_prefill"]), observed["filling_threshold"]
+    )
     return control, policy.held_back_steps(state) if hasattr(policy, "held_back_steps") else 0
 
 

@@ -4,9 +4,10 @@
 the scheduler, and learning starts from there. ``absolute`` sets log t and N_p outright. The constants of this module
 are the only place where their spans are written.
 
-Above zero ``price`` sets a price, well below zero a threshold. Each law has its hour: while something keeps up, a price
-finds the sooner way for every request; where nothing does, it levels the waits of both pools, and only a threshold can
-keep the local queue short and leave the shortest prompts to it.
+Above zero ``price`` sets a price, well below zero a threshold, relative to t_fill, the one that fills the local pool.
+Each law has its hour: while something keeps up, a price finds the sooner way for every request; where nothing does, it
+levels the waits of both pools, and only a threshold can keep the local queue short and leave the shortest prompts to
+it.
 """
 
 from __future__ import annotations
@@ -83,20 +84,22 @@ def corrected_prefill(second: float, advised: int, low: int, high: int) -> int:
     return min(max(advised + int(away_from_zero(PREFILL_SPAN * second)), low), high)
 
 
-def corrected_threshold(x: float, advised_tokens: float) -> float:
-    """t* moved by a number in [−1, 1], in tokens."""
+def corrected_threshold(x: float, tokens: float) -> float:
+    """A threshold moved by a number in [−1, 1]."""
     log_ratio = THRESHOLD_LOG_SPAN * math.sinh(THRESHOLD_CURVATURE * x) / math.sinh(THRESHOLD_CURVATURE)
-    return advised_tokens * math.exp(log_ratio)
+    return tokens * math.exp(log_ratio)
 
 
 _LOG_LOW, _LOG_HIGH = math.log(THRESHOLD_LOW_TOKENS), math.log(THRESHOLD_HIGH_TOKENS)
 
 
 class Bearings(NamedTuple):
-    """What an action is relative to: the advice of the online closed form, and the bounds of N_p."""
+    """What an action is relative to: the advice of the online closed form, the threshold that fills the local pool, and
+    the bounds of N_p."""
 
     threshold_tokens: float
     n_prefill: int
+    filling_tokens: float
     low: int
     high: int
 
@@ -129,18 +132,18 @@ def decode_price(first: float, second: float, at: Bearings) -> Knobs:
         price_s = PRICE_MOST_S * math.sinh(PRICE_CURVATURE * max(first, 0.0)) / math.sinh(PRICE_CURVATURE)
         return Knobs(n_prefill, True, 0.0, price_s)
     x = 2.0 * (FREE_DOWN_TO - first) / (1.0 + FREE_DOWN_TO) - 1.0
-    return Knobs(n_prefill, False, corrected_threshold(x, at.threshold_tokens), 0.0)
+    return Knobs(n_prefill, False, corrected_threshold(x, at.filling_tokens), 0.0)
 
 
-def _correction(control: Control, at: Bearings) -> float:
+def _correction(control: Control, tokens: float) -> float:
     """The inverse of :func:`corrected_threshold`, infinite where t is."""
-    ratio = control.threshold_tokens / max(at.threshold_tokens, 1.0)  # 0 where an observation holds no advice
+    ratio = control.threshold_tokens / max(tokens, 1.0)  # 0 where an observation holds no advice
     share = (math.log(ratio) if ratio > 0 else -math.inf) / THRESHOLD_LOG_SPAN
     return math.asinh(share * math.sinh(THRESHOLD_CURVATURE)) / THRESHOLD_CURVATURE
 
 
 def _encode_residual(control: Control, at: Bearings) -> tuple[float, float]:
-    return _correction(control, at), (control.n_prefill - at.n_prefill) / PREFILL_SPAN
+    return _correction(control, at.threshold_tokens), (control.n_prefill - at.n_prefill) / PREFILL_SPAN
 
 
 def _encode_absolute(control: Control, at: Bearings) -> tuple[float, float]:
@@ -155,7 +158,7 @@ def _encode_price(control: Control, at: Bearings) -> tuple[float, float]:
     if control.law == "price":
         curved = max(control.price_s, 0.0) / PRICE_MOST_S * math.sinh(PRICE_CURVATURE)
         return math.asinh(curved) / PRICE_CURVATURE, second
-    return FREE_DOWN_TO - max(_correction(control, at) + 1.0, 1e-6) / 2.0 * (1.0 + FREE_DOWN_TO), second
+    return FREE_DOWN_TO - max(_correction(control, at.filling_tokens) + 1.0, 1e-6) / 2.0 * (1.0 + FREE_DOWN_TO), second
 
 
 _FORMS = {
@@ -168,16 +171,23 @@ ACTION_FORMS: tuple[str, ...] = tuple(_FORMS)
 
 @dataclass(frozen=True)
 class ActionForm:
-    """One form: ``decode(action, t*, N_p*) -> Control`` and ``encode``, its inverse.
+    """One form: ``decode(action, t*, N_p*, filling threshold) -> Control`` and ``encode``, its inverse.
 
-    What ``encode`` cannot reach is clipped to the nearest action.
+    The threshold that fills the local pool matters to ``price`` alone. What ``encode`` cannot reach is clipped to the
+    nearest action.
     """
 
     name: ActionName
     prefill_low: int
     prefill_high: int
 
-    def decode(self, action: np.ndarray, advised_threshold_tokens: float, advised_prefill: int) -> Control:
+    def decode(
+        self,
+        action: np.ndarray,
+        advised_threshold_tokens: float,
+        advised_prefill: int,
+        filling_tokens: float = THRESHOLD_HIGH_TOKENS,
+    ) -> Control:
         """The control behind an action, shape (2,); values outside [−1, 1] are clipped.
 
         Raises ``ValueError`` if the action is not two finite numbers.
@@ -186,14 +196,20 @@ class ActionForm:
         if pair.shape != (2,) or not np.isfinite(pair).all():
             raise ValueError(f"action: expected 2 finite numbers in [-1, 1], got {action!r}")
         first, second = np.clip(pair, -1.0, 1.0).tolist()
-        at = Bearings(advised_threshold_tokens, advised_prefill, self.prefill_low, self.prefill_high)
+        at = Bearings(advised_threshold_tokens, advised_prefill, filling_tokens, self.prefill_low, self.prefill_high)
         knobs = _FORMS[self.name][0](first, second, at)
         law: RoutingLaw = "price" if knobs.by_price else "threshold"
         return Control(knobs.n_prefill, knobs.threshold_tokens, law, knobs.price_s)
 
-    def encode(self, control: Control, advised_threshold_tokens: float, advised_prefill: int) -> np.ndarray:
+    def encode(
+        self,
+        control: Control,
+        advised_threshold_tokens: float,
+        advised_prefill: int,
+        filling_tokens: float = THRESHOLD_HIGH_TOKENS,
+    ) -> np.ndarray:
         """The action, float32 (2,), that comes nearest to ``control``."""
-        at = Bearings(advised_threshold_tokens, advised_prefill, self.prefill_low, self.prefill_high)
+        at = Bearings(advised_threshold_tokens, advised_prefill, filling_tokens, self.prefill_low, self.prefill_high)
         return np.clip(np.array(_FORMS[self.name][1](control, at)), -1.0, 1.0).astype(np.float32)
 
 
@@ -215,13 +231,13 @@ def action_table() -> str:
     prefill = f"N_p = N_p* + round({PREFILL_SPAN:g} a₁)"
     price = f"{PRICE_MOST_S:g} s · sinh({PRICE_CURVATURE:g} a₀) / sinh({PRICE_CURVATURE:g})"
     curve = f"sinh({THRESHOLD_CURVATURE:g} {{x}}) / sinh({THRESHOLD_CURVATURE:g})"
-    corrected = f"t = t* · exp({THRESHOLD_LOG_SPAN:g} · {curve})"
-    below = f"{corrected.format(x='x')}, x from −1 at {FREE_DOWN_TO:g} to 1 at −1".replace("-", "−")
+    corrected = f"t = {{t}} · exp({THRESHOLD_LOG_SPAN:g} · {curve})"
+    below = f"{corrected.format(t='t_fill', x='x')}, x from −1 at {FREE_DOWN_TO:g} to 1 at −1".replace("-", "−")
     span = f"{THRESHOLD_LOW_TOKENS:,.0f} to {THRESHOLD_HIGH_TOKENS:,.0f} tokens"
     rows = (
         ("`action`", "first number a₀", "second number a₁", "zero action"),
         ("---",) * 4,
-        ("`residual`", corrected.format(x="a₀"), prefill, "the windowed closed form"),
+        ("`residual`", corrected.format(t="t*", x="a₀"), prefill, "the windowed closed form"),
         ("`absolute`", f"log t over {span}; −1: t = 0, all remote; +1: t = ∞, all local", "N_p over its range", "–"),
         (
             "`price`",

@@ -16,7 +16,7 @@ from prfaas_env.config import ConfigError
 from prfaas_env.environment.actions import action_form
 from prfaas_env.environment.cache_rule import check_cache_rule, is_abundant
 from prfaas_env.environment.observation import BYTES_PER_GIGABYTE, FACT, coarse_shares, encode, raw_observation
-from prfaas_env.environment.recent import empty_recent, recent_rates, update_recent
+from prfaas_env.environment.recent import ARRIVALS, empty_recent, recent_rates, update_recent
 from prfaas_env.environment.reward import patience_s, reward_terms, reward_weights, term_factors, weigh
 from prfaas_env.scenario import Draw, Scenario
 from prfaas_env.simulator.control import Control
@@ -143,7 +143,8 @@ class ControlLoop:
         """
         self._check_running()
         advice = self.episode.advice
-        return self.step_under(self.actions.decode(action, advice.threshold_tokens, advice.n_prefill))
+        filling_tokens = self._filling_tokens(self.episode.last)
+        return self.step_under(self.actions.decode(action, advice.threshold_tokens, advice.n_prefill, filling_tokens))
 
     def _check_running(self) -> None:
         horizon_s = self.scenario.horizon_s
@@ -227,6 +228,12 @@ class ControlLoop:
             ]
         )
 
+    def _filling_tokens(self, signals: np.ndarray) -> float:
+        """The threshold that fills the local pool with what arrives at the moment."""
+        episode = self.episode
+        n_prefill, arrivals_rps = signals[SIGNAL["prefill_nodes"]], recent_rates(episode.recent)[ARRIVALS]
+        return episode.closed_form.filling(float(n_prefill), float(arrivals_rps))
+
     def _observe(self, signals: np.ndarray) -> np.ndarray:
         episode = self.episode
         advice = episode.advice
@@ -244,6 +251,7 @@ class ControlLoop:
                     advice.prefill_at_present_split_rps,
                     advice.decode_at_present_split_rps,
                     signals[SIGNAL["target_prefill_nodes"]] - advice.n_prefill,
+                    self._filling_tokens(signals),
                 ],
                 [math.sin(angle), math.cos(angle)],
                 self.constants,

@@ -52,6 +52,7 @@ DESK_SCALARS = np.dtype(
         ("window_at", "i8"),
         ("advised_threshold_tokens", "f8"),
         ("advised_prefill", "i8"),
+        ("filling_tokens", "f8"),
         ("threshold_tokens", "f8"),
         ("price_s", "f8"),
         ("ttft_mean_s", "f8"),
@@ -131,7 +132,9 @@ decode_absolute = _jit(actions.decode_absolute, away_from_zero=away_from_zero)
 decode_price = _jit(actions.decode_price, **corrections)
 is_abundant = _jit(cache_rule.is_abundant)
 push = _jit(online.push)
-solve = _jit(online.solve, eq=_compiled_closed_form())
+closed_form_compiled = _compiled_closed_form()
+solve = _jit(online.solve, eq=closed_form_compiled)
+filling_threshold = _jit(online.filling_threshold, eq=closed_form_compiled)
 update_recent = _jit(recent.update_recent)
 recent_rates = _jit(recent.recent_rates)
 coarse_shares = _jit(observation.coarse_shares)
@@ -153,6 +156,8 @@ COMPLETED, OUTPUT_TOKENS = SIGNAL["completed"], SIGNAL["completed_output_tokens"
 LINK_GBPS, PREFILL_NODES = SIGNAL["link_capacity_gbps"], SIGNAL["prefill_nodes"]
 TARGET_NODES = SIGNAL["target_prefill_nodes"]
 FIRST_TOKENS, TTFT_SUM_S = SIGNAL["first_tokens"], SIGNAL["ttft_sum_s"]
+
+ARRIVALS = recent.ARRIVALS
 
 FACTS = len(observation.FACT)
 GROW = 1  # what step_rows leaves in `status` where the engine's ring must grow
@@ -182,11 +187,13 @@ def _observe(desk: Desk, out: np.ndarray) -> None:
     present = min(max(int(signals[PREFILL_NODES] - desk.splits[0]), 0), len(desk.splits) - 1)
     d.advised_threshold_tokens = min(max(solved[THRESHOLD, best], LOW_TOKENS), HIGH_TOKENS)
     d.advised_prefill = int(desk.splits[best])
+    rates = recent_rates(desk.recent)
+    filling_tokens = filling_threshold(desk.total, desk.tables, max(signals[PREFILL_NODES], 1.0), rates[ARRIVALS])
+    d.filling_tokens = min(max(filling_tokens, LOW_TOKENS), HIGH_TOKENS)
 
     facts = np.empty(FACTS)
     at = len(signals)
     facts[:at] = signals
-    rates = recent_rates(desk.recent)
     facts[at : at + len(rates)] = rates
     at += len(rates)
     shares = coarse_shares(desk.total[:BINS])
@@ -199,7 +206,8 @@ def _observe(desk: Desk, out: np.ndarray) -> None:
     facts[at + 4] = solved[PREFILL_RPS, present]
     facts[at + 5] = solved[DECODE_RPS, present]
     facts[at + 6] = signals[TARGET_NODES] - d.advised_prefill
-    at += 7
+    facts[at + 7] = d.filling_tokens
+    at += 8
     angle = 2.0 * math.pi * (signals[TIME_S] * (24.0 / d.day_s) + d.start_hour) / 24.0
     facts[at] = math.sin(angle)
     facts[at + 1] = math.cos(angle)
@@ -214,7 +222,7 @@ def _step(operate: int, sims: np.ndarray, desks: np.ndarray, row: int, action: n
     if not d.running:
         first = min(max(float(action[0]), -1.0), 1.0)
         second = min(max(float(action[1]), -1.0), 1.0)
-        at = Bearings(d.advised_threshold_tokens, d.advised_prefill, d.prefill_low, d.prefill_high)
+        at = Bearings(d.advised_threshold_tokens, d.advised_prefill, d.filling_tokens, d.prefill_low, d.prefill_high)
         if d.form == RESIDUAL:
             knobs = decode_residual(first, second, at)
         elif d.form == ABSOLUTE:

@@ -60,6 +60,7 @@ ADVICE_FACTS: tuple[str, ...] = (
     "prefill_present_split_rps",
     "decode_present_split_rps",
     "target_over_advised_nodes",
+    "filling_threshold_tokens",
 )
 CLOCK_FACTS: tuple[str, ...] = ("day_sine", "day_cosine")
 CONSTANT_FACTS: tuple[str, ...] = (
@@ -247,6 +248,16 @@ COMPONENTS: tuple[Component, ...] = (
         "Θ_prfaas + Θ_pd-p at the present N_p, its best t",
     ),
     _same("decode_present_split_rps", "requests/s", 0, RATE_RPS, "log", "Θ_pd-d (Eq. 5) at the present N_p"),
+    Component(
+        "filling_threshold",
+        "tokens",
+        0,
+        TOKENS,
+        "log",
+        "filling_threshold_tokens",
+        "one",
+        "t_fill: what arrives below it takes the time of the local pool",
+    ),
     # time, size of the deployment
     _same("day_sine", "1", -1, 1, "linear", "sine of the position in the day"),
     _same("day_cosine", "1", -1, 1, "linear", "cosine of the position in the day"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from prfaas_env.simulator.signals import SIGNAL
 
-__all__ = ["FAST_S", "RECENT_FACTS", "RECENT_SIGNALS", "empty_recent", "recent_rates", "update_recent"]
+__all__ = ["ARRIVALS", "FAST_S", "RECENT_FACTS", "RECENT_SIGNALS", "empty_recent", "recent_rates", "update_recent"]
 
 FAST_S = 60.0
 """Time constant of the fast sums in seconds; that of the slow ones is the environment's ``window_s``."""
@@ -19,6 +19,8 @@ RECENT_SIGNALS = ("arrived", "first_tokens", "completed", "completed_output_toke
 
 RECENT_FACTS: tuple[str, ...] = tuple(f"{name}_{pace}_per_s" for pace in ("fast", "slow") for name in RECENT_SIGNALS)
 """Names of what :func:`recent_rates` returns, in its order."""
+ARRIVALS = RECENT_FACTS.index("arrived_fast_per_s")
+"""The place of the arrivals that count as those of the moment."""
 
 _ROWS = np.array([SIGNAL[name] for name in ("interval_s", *RECENT_SIGNALS)])
 

@@ -20,7 +20,7 @@ from prfaas_env.theory import closed_form as eq
 from prfaas_env.theory.plan import GIGA, HasLengths
 from prfaas_env.workload.lengths import LengthLaw
 
-__all__ = ["Advice", "OnlineClosedForm", "bin_shares", "push", "solve"]
+__all__ = ["Advice", "OnlineClosedForm", "bin_shares", "filling_threshold", "push", "solve"]
 
 BINS = len(LENGTH_BIN_CENTRES_TOKENS)
 COMPLETED, OUTPUT_TOKENS = BINS, BINS + 1  # of a window row, after the length bins
@@ -95,6 +95,24 @@ def solve(
     output_tokens = total[bins + 1] / total[bins]
     out[DECODE_RPS] = eq.decode_rps(n_local - n_prefill, decode_tokens_per_s, 1.0, output_tokens)
     return out
+
+
+def filling_threshold(total: np.ndarray, tables: np.ndarray, n_prefill: float, arrivals_rps: float) -> float:
+    """The threshold in tokens that fills the local pool: what arrives below it takes the time of ``n_prefill``
+    instances, λ · E[T(L); L ≤ t] = N_p. Infinite where all of it takes less. ``total`` and ``tables`` as for
+    :func:`solve`.
+    """
+    bins = tables.shape[1]
+    room = n_prefill * np.cumsum(total[:bins])[bins - 1]
+    taken = 0.0
+    for k in range(bins):
+        work = arrivals_rps * total[k] * tables[1, k]
+        if work > 0.0 and taken + work >= room:
+            cut = np.empty(1)
+            cut[0] = k + (room - taken) / work
+            return float(eq.threshold_at(tables[0], cut)[0])
+        taken += work
+    return np.inf
 
 
 class OnlineClosedForm:
@@ -189,3 +207,8 @@ class OnlineClosedForm:
             prefill_at_present_split_rps=float(solved[PREFILL_RPS, present]),
             decode_at_present_split_rps=float(solved[DECODE_RPS, present]),
         )
+
+    def filling(self, n_prefill: float, arrivals_rps: float) -> float:
+        """:func:`filling_threshold` on the window as it stands, inside the bins' range."""
+        low, high = LENGTH_BIN_EDGES_TOKENS[[0, -1]]
+        return float(min(max(filling_threshold(self.total, self.tables, max(n_prefill, 1.0), arrivals_rps), low), high))
