@@ -35,7 +35,7 @@ def controls_under(
     for steps, components in spells:
         for _ in range(steps):
             action, state = policy.predict(encode_named(components), state)
-            controls.append(policy.actions.decode(action, *advised))
+            controls.append(policy.actions.decode(action, *advised, components.get("filling_threshold", 0.0)))
     return controls
 
 

@@ -301,23 +301,23 @@ def test_a_price_above_zero_is_in_seconds_and_finer_near_zero(deployment: Deploy
     assert np.diff(prices)[0] < np.diff(prices)[-1] / 5
 
 
-def test_below_zero_the_price_form_names_a_threshold_about_the_advised_one(deployment: Deployment) -> None:
+def test_well_below_zero_the_price_form_names_a_threshold_about_the_one_that_fills_the_local_pool(deployment: Deployment) -> None:
     form = action_form("price", deployment)
     actions = np.linspace(-1.0, -0.2 - 1e-6, 41)
-    controls = [form.decode(np.array([a, 0.0]), 1e4, 3) for a in actions]
+    controls = [form.decode(np.array([a, 0.0]), 5e4, 3, 1e4) for a in actions]
     assert {control.law for control in controls} == {"threshold"}
     ratios = np.array([control.threshold_tokens / 1e4 for control in controls])
     assert ratios[[0, 20, 40]] == pytest.approx([np.exp(3.0), 1.0, np.exp(-3.0)], rel=1e-4)
     steps = -np.diff(np.log(ratios))
     assert (steps > 0).all()
-    assert steps[20] < steps[0] / 5  # finer near t*
+    assert steps[20] < steps[0] / 5  # finer near it
 
 
 @given(st.floats(500.0, 2e5), st.sampled_from([1e3, 2e4, 262144.0]))
-def test_the_price_form_gives_back_the_threshold_that_was_asked_for(wanted: float, advised: float) -> None:
+def test_the_price_form_gives_back_the_threshold_that_was_asked_for(wanted: float, filling: float) -> None:
     form = action_form("price", load_scenario("paper-stationary-80").deployment)
-    back = form.decode(form.encode(Control(3, wanted), advised, 3), advised, 3)
-    nearest = min(max(wanted, advised * np.exp(-3.0)), advised * np.exp(3.0))
+    back = form.decode(form.encode(Control(3, wanted), 5e4, 3, filling), 5e4, 3, filling)
+    nearest = min(max(wanted, filling * np.exp(-3.0)), filling * np.exp(3.0))
     assert (back.law, back.n_prefill) == ("threshold", 3)
     assert back.threshold_tokens == pytest.approx(nearest, rel=1e-4)
 
@@ -327,7 +327,7 @@ def test_the_price_form_comes_as_near_as_it_can_to_all_or_nothing(
     deployment: Deployment, wanted: float, sign: float
 ) -> None:
     form = action_form("price", deployment)
-    back = form.decode(form.encode(Control(3, wanted), 1e4, 3), 1e4, 3)
+    back = form.decode(form.encode(Control(3, wanted), 5e4, 3, 1e4), 5e4, 3, 1e4)
     assert back.law == "threshold"
     assert np.log(back.threshold_tokens / 1e4) == pytest.approx(3.0 * sign, rel=1e-4)
 

@@ -139,18 +139,17 @@ def test_an_overload_is_not_over_before_its_queue_for_pool_or_link_is_short(
     """One request in five seconds: the local pool helps with all that comes."""
     patient = load_policy(name, scenario, tuned=False, overload_wait_s=30.0, clear_queues_s=1000.0)
     hasty = load_policy(name, scenario, tuned=False, overload_wait_s=10.0, clear_queues_s=1000.0)
-    advised = (131072.0, 3)
-    seen = paper_load(scenario, 0.2, advised_threshold=advised[0], **still)
-    (calm,), (filling,) = (controls_under(policy, (1, seen), advised=advised) for policy in (patient, hasty))
+    seen = paper_load(scenario, 0.2, filling_threshold=131072.0, **still)
+    (calm,), (filling,) = (controls_under(policy, (1, seen)) for policy in (patient, hasty))
     assert (filling.law, filling.threshold_tokens > 1e6) == ("threshold", True)
     assert calm.law == "price" or calm.threshold_tokens < 1e5
 
 
 def test_priced_completion_fills_the_local_pool_as_load_aware_does(scenario: Scenario) -> None:
     for rate, wait_s in ((6.5, 3.0), (6.5, 20.0), (13.0, 3.0)):
-        seen = paper_load(scenario, rate, local_expected_wait_s=wait_s, advised_threshold=15000.0)
+        seen = paper_load(scenario, rate, local_expected_wait_s=wait_s, filling_threshold=15000.0)
         priced, aware = (
-            controls_under(load_policy(name, scenario, tuned=False), (1, seen), advised=(15000.0, 3))[0]
+            controls_under(load_policy(name, scenario, tuned=False), (1, seen))[0]
             for name in ("priced-completion", "load-aware")
         )
         assert priced.law == "threshold"

@@ -339,3 +339,24 @@ def test_representative_loads_agree_with_the_distribution_on_one_length(prfaas: 
     one = NominalWorkload(Constant(20_000), Constant(1024))
     forms = [StageModel.of(prfaas, one, form).loads for form in ("distribution", "representative")]
     assert forms[0] == pytest.approx(forms[1])
+
+
+@pytest.mark.parametrize("rate_rps", [2.0, 3.5, 9.0])
+@pytest.mark.parametrize("n_prefill", [1.0, 3.0])
+def test_the_filling_threshold_leaves_the_local_pool_just_its_time(
+    prfaas: Deployment, n_prefill: float, rate_rps: float
+) -> None:
+    tokens = online(prfaas).filling(n_prefill, rate_rps)
+    points = LENGTHS.points(200_000)
+    kept = points.lengths_tokens <= tokens
+    work_s = points.weights[kept] @ prfaas.local.profile.prefill.time_s(points.lengths_tokens[kept])
+    assert rate_rps * work_s == pytest.approx(n_prefill, rel=0.05)  # inside a bin the work is taken as even
+
+
+def test_the_filling_threshold_is_at_its_top_where_the_local_pool_can_do_it_all(prfaas: Deployment) -> None:
+    top = LENGTH_BIN_EDGES_TOKENS[-1]
+    assert online(prfaas).filling(3.0, 0.0) == top
+    assert online(prfaas).filling(3.0, 0.05) == top
+    assert online(prfaas).filling(0.0, 5.0) == online(prfaas).filling(1.0, 5.0)  # all are converting
+    low, high = online(prfaas).filling(2.0, 4.0), online(prfaas).filling(3.0, 4.0)
+    assert LENGTH_BIN_EDGES_TOKENS[0] < low < high < top
