@@ -69,6 +69,20 @@ def test_the_action_fades_from_the_model_s_to_the_scheduler_s(scenario: Scenario
     np.testing.assert_array_equal(guard.predict(both)[0], [[0.0, 0.0]])  # distances add up
 
 
+def test_between_a_price_and_a_threshold_the_law_is_that_of_the_more_trusted(scenario: Scenario) -> None:
+    """Half a threshold would be no price: the route of the model stays whole while it is trusted by half or more."""
+
+    class Overloaded(Constant):
+        action_mode = "price"
+
+        def predict(self, observation: np.ndarray, state: Any = None, *_: Any) -> tuple[np.ndarray, Any]:
+            return np.tile(np.array([-0.7, 0.0], dtype=np.float32), (len(observation), 1)), state
+
+    actions, state = Guard(Overloaded(), card("price", **IDLE), scenario).predict(beyond(0.0, 1.4, 1.6, 3.0))
+    np.testing.assert_allclose(actions[:, 0], [-0.7, -0.7, 0.0, 0.0])
+    np.testing.assert_array_equal(state[0], [0, 1, 1, 1])
+
+
 def test_components_without_a_range_are_free(scenario: Scenario) -> None:
     guard = Guard(Constant(), card(**IDLE), scenario)
     rows = np.ones((1, WIDTH), dtype=np.float32)
