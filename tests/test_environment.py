@@ -301,7 +301,7 @@ def test_a_price_above_zero_is_in_seconds_and_finer_near_zero(deployment: Deploy
     assert np.diff(prices)[0] < np.diff(prices)[-1] / 5
 
 
-def test_well_below_zero_the_price_form_names_a_threshold_about_the_one_that_fills_the_local_pool(
+def test_well_below_zero_the_price_form_names_a_threshold_about_t_fill(
     deployment: Deployment,
 ) -> None:
     form = action_form("price", deployment)
