@@ -29,7 +29,7 @@ class LoadAware(Predicting):
         predicted = self.predicted(observed)
         target = self.split(predicted, observed["target_prefill_nodes"])
         if self.overloaded(predicted, observed):
-            threshold_tokens = self.filling(predicted, observed)
+            threshold_tokens = observed["filling_threshold"]
         else:
             ttft_s = predicted.prefill_s[self.column(observed["prefill_nodes"])]
             threshold_tokens = float(self.model.thresholds_tokens[int(np.argmin(ttft_s))])

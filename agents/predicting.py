@@ -7,8 +7,9 @@ can keep up, it is the one with the least utilisation of its busiest stage, the 
 
 Where no threshold can keep up, somebody has to wait, and as long as the queue of such an hour is not gone. Least mean
 TTFT then asks for the shortest prompts to be served first, and a threshold can do that: the local pool takes as many of
-them as keep it busy and no more, so that its queue stays short, and the longer ones queue for the remote pool. When
-arrivals cease before that queue is gone, t rises and the local pool helps with all that still comes. P99 pays for it.
+them as keep it busy and no more (``filling_threshold`` of ``prfaas_env/theory/online.py``, a component of the
+observation), so that its queue stays short, and the longer ones queue for the remote pool. When arrivals cease before
+that queue is gone, t rises and the local pool helps with all that still comes. P99 pays for it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ __all__ = ["Predicting", "PredictingParameters"]
 UNSEEN_SHARE = 1e-9
 """Of a bin where no length was seen lately: the best t then is the best for those lengths too."""
 
-LEAST_RPS = 1e-3
 BITS_PER_BYTE = 8.0
 
 
@@ -43,8 +43,7 @@ class PredictingParameters(Record):
     """``headroom``: arrivals reckoned with, over those seen. ``arrival_scv``: squared coefficient of variation of the
     gaps between arrivals (1: Poisson). ``hysteresis``: share of the predicted TTFT that a new N_p must save.
 
-    In an overload, which is not over before the remote wait is below ``overload_wait_s``, the local wait is brought to
-    ``local_wait_s`` within ``steer_s``.
+    An overload is not over before the remote wait is below ``overload_wait_s``.
     """
 
     headroom: Positive = 1.0
@@ -52,8 +51,6 @@ class PredictingParameters(Record):
     clear_queues_s: Positive = 60.0
     hysteresis: Annotated[float, Range(ge=0, lt=1)] = 0.1
     overload_wait_s: NonNegative = 15.0
-    local_wait_s: NonNegative = 7.0
-    steer_s: Positive = 30.0
 
 
 class Predicting(ScriptedPolicy):
@@ -66,8 +63,6 @@ class Predicting(ScriptedPolicy):
         "clear_queues_s": Span(10.0, 1000.0, log=True),
         "hysteresis": Span(0.0, 0.6),
         "overload_wait_s": Span(5.0, 120.0, log=True),
-        "local_wait_s": Span(1.0, 40.0, log=True),
-        "steer_s": Span(10.0, 120.0, log=True),
     }
 
     def __init__(self, scenario: Scenario, parameters: Any = None) -> None:
@@ -128,16 +123,6 @@ class Predicting(ScriptedPolicy):
             wait_s = max(wait_s, BITS_PER_BYTE * observed["link_backlog"] / observed["link_capacity_gbps"])
         keeps_up = np.isfinite(predicted.prefill_s[self.column(observed["prefill_nodes"])]).any()
         return not keeps_up or wait_s > self.parameters.overload_wait_s
-
-    def filling(self, predicted: Prediction, observed: Observed) -> float:
-        """The threshold that gives the local pool just enough to do, between those that were tried."""
-        own = self.parameters
-        spare = 1.0 - (observed["local_expected_wait_s"] - own.local_wait_s) / own.steer_s
-        room = max(observed["prefill_nodes"], 1.0) * max(spare, 0.0) / max(observed["arrivals"], LEAST_RPS)
-        work_s, thresholds = predicted.local_work_s, self.model.thresholds_tokens
-        if room >= work_s[-1]:
-            return np.inf
-        return float(np.interp(room, work_s[:-1], thresholds[:-1]))
 
 
 def _best(ttft_s: np.ndarray, utilisation: np.ndarray) -> int:

@@ -72,7 +72,7 @@ class PricedCompletion(Predicting):
             memory[0] = SPLIT_PERIOD_S
         memory[0] -= observed["control_step_s"]
         if self.overloaded(predicted, observed):
-            control = Control(n_prefill, self.filling(predicted, observed))
+            control = Control(n_prefill, observed["filling_threshold"])
         else:
             control = Control(n_prefill, law="price", price_s=self.price_s(observed))
         return self.actions.encode(

@@ -75,7 +75,9 @@ def _load(closed_form: OnlineClosedForm, moment: Moment, value: float) -> dict[s
 def _rates(closed_form: OnlineClosedForm, moment: Moment, factor: float) -> dict[str, float]:
     """All rates changed by a factor, and the threshold that fills the local pool at such arrivals."""
     rates = {name: factor * moment.observed[name] for name in RATES}
-    filling_tokens = closed_form.filling(moment.observed["prefill_nodes"], rates["arrivals"])
+    filling_tokens = closed_form.filling(
+        moment.observed["prefill_nodes"], rates["arrivals"], moment.observed["local_expected_wait_s"]
+    )
     return {**rates, "filling_threshold": filling_tokens}
 
 

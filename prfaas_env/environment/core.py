@@ -231,8 +231,8 @@ class ControlLoop:
     def _filling_tokens(self, signals: np.ndarray) -> float:
         """The threshold that fills the local pool with what arrives at the moment."""
         episode = self.episode
-        n_prefill, arrivals_rps = signals[SIGNAL["prefill_nodes"]], recent_rates(episode.recent)[ARRIVALS]
-        return episode.closed_form.filling(float(n_prefill), float(arrivals_rps))
+        n_prefill, wait_s = (float(signals[SIGNAL[name]]) for name in ("prefill_nodes", "local_expected_wait_s"))
+        return episode.closed_form.filling(n_prefill, float(recent_rates(episode.recent)[ARRIVALS]), wait_s)
 
     def _observe(self, signals: np.ndarray) -> np.ndarray:
         episode = self.episode

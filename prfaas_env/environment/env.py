@@ -45,10 +45,10 @@ class PrfaaSEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     {action_table}
 
-    t* and N_p* solve Eqs. 7 and 8 on the recent window (`window_s`); at t_fill what arrives below it takes the time of
-    the N_p instances (component `filling_threshold`). At a price β a request goes remote iff (local
-    wait + local prefill) − (remote wait + remote prefill + exposed transfer) > β. Where the deployment leaves no choice
-    of route or split, that part of the action is without effect.
+    t* and N_p* solve Eqs. 7 and 8 on the recent window (`window_s`); what arrives below t_fill keeps the N_p instances
+    busy and their queue short (component `filling_threshold`). At a price β a request goes remote iff (local wait +
+    local prefill) − (remote wait + remote prefill + exposed transfer) > β. Where the deployment leaves no choice of
+    route or split, that part of the action is without effect.
 
     ## Observation Space
 

@@ -154,7 +154,7 @@ Bearings = actions.Bearings
 INTERVAL_S, TIME_S = SIGNAL["interval_s"], SIGNAL["time_s"]
 COMPLETED, OUTPUT_TOKENS = SIGNAL["completed"], SIGNAL["completed_output_tokens"]
 LINK_GBPS, PREFILL_NODES = SIGNAL["link_capacity_gbps"], SIGNAL["prefill_nodes"]
-TARGET_NODES = SIGNAL["target_prefill_nodes"]
+TARGET_NODES, LOCAL_WAIT_S = SIGNAL["target_prefill_nodes"], SIGNAL["local_expected_wait_s"]
 FIRST_TOKENS, TTFT_SUM_S = SIGNAL["first_tokens"], SIGNAL["ttft_sum_s"]
 
 ARRIVALS = recent.ARRIVALS
@@ -188,7 +188,8 @@ def _observe(desk: Desk, out: np.ndarray) -> None:
     d.advised_threshold_tokens = min(max(solved[THRESHOLD, best], LOW_TOKENS), HIGH_TOKENS)
     d.advised_prefill = int(desk.splits[best])
     rates = recent_rates(desk.recent)
-    filling_tokens = filling_threshold(desk.total, desk.tables, max(signals[PREFILL_NODES], 1.0), rates[ARRIVALS])
+    n_prefill, wait_s = max(signals[PREFILL_NODES], 1.0), signals[LOCAL_WAIT_S]
+    filling_tokens = filling_threshold(desk.total, desk.tables, n_prefill, rates[ARRIVALS], wait_s)
     d.filling_tokens = min(max(filling_tokens, LOW_TOKENS), HIGH_TOKENS)
 
     facts = np.empty(FACTS)

@@ -256,7 +256,7 @@ COMPONENTS: tuple[Component, ...] = (
         "log",
         "filling_threshold_tokens",
         "one",
-        "t_fill: what arrives below it takes the time of the local pool",
+        "t_fill: what arrives below it keeps the local pool busy and its wait at some seconds",
     ),
     # time, size of the deployment
     _same("day_sine", "1", -1, 1, "linear", "sine of the position in the day"),

@@ -28,6 +28,10 @@ WIDTH = BINS + 2
 # Pseudo-requests of the nominal workload: ten seconds of the paper's traffic, so a window of minutes outweighs them.
 PRIOR_REQUESTS = 32.0
 
+LOCAL_WAIT_S, STEER_S = 7.0, 30.0
+"""In an overload the wait for the local pool is brought to the first within the second. From a few tries on training
+scenarios (3 to 15 s, 15 to 60 s): a shorter wait lets instances run dry, a longer one keeps short prompts waiting."""
+
 # Rows of what :func:`solve` returns, one column a split.
 THRESHOLD, OFFLOAD, PREFILL_RPS, DECODE_RPS = 0, 1, 2, 3
 
@@ -97,13 +101,18 @@ def solve(
     return out
 
 
-def filling_threshold(total: np.ndarray, tables: np.ndarray, n_prefill: float, arrivals_rps: float) -> float:
-    """The threshold in tokens that fills the local pool: what arrives below it takes the time of ``n_prefill``
-    instances, λ · E[T(L); L ≤ t] = N_p. Infinite where all of it takes less. ``total`` and ``tables`` as for
-    :func:`solve`.
+def filling_threshold(
+    total: np.ndarray, tables: np.ndarray, n_prefill: float, arrivals_rps: float, wait_s: float
+) -> float:
+    """The threshold in tokens that fills the local pool and no more, for an overload: who waits are the long prompts.
+
+    What arrives below it takes the time of ``n_prefill`` instances, λ · E[T(L); L ≤ t] = N_p, less (or more) what
+    brings the wait for them, ``wait_s`` now, to LOCAL_WAIT_S within STEER_S. Infinite where all that arrives takes
+    less. ``total`` and ``tables`` as for :func:`solve`.
     """
     bins = tables.shape[1]
-    room = n_prefill * np.cumsum(total[:bins])[bins - 1]
+    spare = max(1.0 - (wait_s - LOCAL_WAIT_S) / STEER_S, 0.0)
+    room = n_prefill * spare * np.cumsum(total[:bins])[bins - 1]
     taken = 0.0
     for k in range(bins):
         work = arrivals_rps * total[k] * tables[1, k]
@@ -208,7 +217,8 @@ class OnlineClosedForm:
             decode_at_present_split_rps=float(solved[DECODE_RPS, present]),
         )
 
-    def filling(self, n_prefill: float, arrivals_rps: float) -> float:
+    def filling(self, n_prefill: float, arrivals_rps: float, wait_s: float) -> float:
         """:func:`filling_threshold` on the window as it stands, inside the bins' range."""
         low, high = LENGTH_BIN_EDGES_TOKENS[[0, -1]]
-        return float(min(max(filling_threshold(self.total, self.tables, max(n_prefill, 1.0), arrivals_rps), low), high))
+        threshold = filling_threshold(self.total, self.tables, max(n_prefill, 1.0), arrivals_rps, wait_s)
+        return float(min(max(threshold, low), high))
