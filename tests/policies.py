@@ -10,7 +10,7 @@ from prfaas_env.environment.core import ControlLoop
 from prfaas_env.environment.observation import COMPONENTS, HISTOGRAM_FACTS, coarse_shares, encode
 from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.control import Control
-from prfaas_env.theory.online import bin_shares
+from prfaas_env.theory.online import OnlineClosedForm, bin_shares
 
 __all__ = ["controls_under", "encode_named", "paper_load", "run"]
 
@@ -47,6 +47,7 @@ def encode_named(components: dict[str, float]) -> np.ndarray:
 def paper_load(scenario: Scenario, arrivals: float, **others: float) -> dict[str, float]:
     """The paper's lengths at some rate, as an observation shows them."""
     shares = coarse_shares(bin_shares(scenario.nominal.lengths))
+    closed_form = OnlineClosedForm(scenario.deployment, scenario.nominal, 300.0, 10.0)
     seen = {
         "arrivals": arrivals,
         "load": arrivals / 3.228,
@@ -55,5 +56,6 @@ def paper_load(scenario: Scenario, arrivals: float, **others: float) -> dict[str
         "prefill_nodes": 3.0,
         "target_prefill_nodes": 3.0,
         "advised_prefill": 3.0,
+        "filling_threshold": closed_form.filling(3.0, arrivals, others.get("local_expected_wait_s", 0.0)),
     }
     return seen | dict(zip(HISTOGRAM_FACTS, shares, strict=True)) | others

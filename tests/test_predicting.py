@@ -38,14 +38,15 @@ def local_work_s(scenario: Scenario, threshold_tokens: float) -> float:
     return float(points.weights[kept] @ scenario.deployment.local.profile.prefill.time_s(points.lengths_tokens[kept]))
 
 
-@pytest.mark.parametrize(("rate_rps", "wait_s", "spare"), [(6.5, 10.0, 1.0), (6.5, 25.0, 0.5), (13.0, 10.0, 1.0)])
-def test_load_aware_fills_the_local_pool_in_an_overload_and_no_more(
-    scenario: Scenario, rate_rps: float, wait_s: float, spare: float
+@pytest.mark.parametrize(("rate_rps", "wait_s", "spare"), [(6.5, 7.0, 1.0), (6.5, 22.0, 0.5), (13.0, 7.0, 1.0)])
+@pytest.mark.parametrize("name", ["load-aware", "priced-completion"])
+def test_in_an_overload_the_local_pool_is_filled_and_no_more(
+    name: str, scenario: Scenario, rate_rps: float, wait_s: float, spare: float
 ) -> None:
     """The shortest prompts stay: what arrives of them takes the pool's time, less while its queue is too long."""
-    policy = load_policy("load-aware", scenario, tuned=False, local_wait_s=10.0, steer_s=30.0)
     seen = paper_load(scenario, rate_rps, local_expected_wait_s=wait_s, local_queue=20.0, remote_queue=200.0)
-    control = controls_under(policy, (1, seen))[0]
+    control = controls_under(load_policy(name, scenario, tuned=False), (1, seen))[0]
+    assert control.law == "threshold"
     assert rate_rps * local_work_s(scenario, control.threshold_tokens) == pytest.approx(3.0 * spare, rel=0.08)
 
 
@@ -139,18 +140,7 @@ def test_an_overload_is_not_over_before_its_queue_for_pool_or_link_is_short(
     """One request in five seconds: the local pool helps with all that comes."""
     patient = load_policy(name, scenario, tuned=False, overload_wait_s=30.0, clear_queues_s=1000.0)
     hasty = load_policy(name, scenario, tuned=False, overload_wait_s=10.0, clear_queues_s=1000.0)
-    seen = paper_load(scenario, 0.2, filling_threshold=131072.0, **still)
+    seen = paper_load(scenario, 0.2, **still)
     (calm,), (filling,) = (controls_under(policy, (1, seen)) for policy in (patient, hasty))
     assert (filling.law, filling.threshold_tokens > 1e6) == ("threshold", True)
     assert calm.law == "price" or calm.threshold_tokens < 1e5
-
-
-def test_priced_completion_fills_the_local_pool_as_load_aware_does(scenario: Scenario) -> None:
-    for rate, wait_s in ((6.5, 3.0), (6.5, 20.0), (13.0, 3.0)):
-        seen = paper_load(scenario, rate, local_expected_wait_s=wait_s, filling_threshold=15000.0)
-        priced, aware = (
-            controls_under(load_policy(name, scenario, tuned=False), (1, seen))[0]
-            for name in ("priced-completion", "load-aware")
-        )
-        assert priced.law == "threshold"
-        assert priced.threshold_tokens == pytest.approx(aware.threshold_tokens, rel=1e-3)

@@ -341,22 +341,29 @@ def test_representative_loads_agree_with_the_distribution_on_one_length(prfaas: 
     assert forms[0] == pytest.approx(forms[1])
 
 
-@pytest.mark.parametrize("rate_rps", [2.0, 3.5, 9.0])
+@pytest.mark.parametrize(("wait_s", "spare"), [(7.0, 1.0), (22.0, 0.5), (0.0, 37 / 30)])
+@pytest.mark.parametrize("rate_rps", [3.5, 9.0])
 @pytest.mark.parametrize("n_prefill", [1.0, 3.0])
 def test_the_filling_threshold_leaves_the_local_pool_just_its_time(
-    prfaas: Deployment, n_prefill: float, rate_rps: float
+    prfaas: Deployment, n_prefill: float, rate_rps: float, wait_s: float, spare: float
 ) -> None:
-    tokens = online(prfaas).filling(n_prefill, rate_rps)
+    """Less what works its queue off, or more while there is none."""
+    tokens = online(prfaas).filling(n_prefill, rate_rps, wait_s)
     points = LENGTHS.points(200_000)
     kept = points.lengths_tokens <= tokens
     work_s = points.weights[kept] @ prfaas.local.profile.prefill.time_s(points.lengths_tokens[kept])
-    assert rate_rps * work_s == pytest.approx(n_prefill, rel=0.05)  # inside a bin the work is taken as even
+    assert rate_rps * work_s == pytest.approx(n_prefill * spare, rel=0.06)  # inside a bin the work is taken as even
 
 
 def test_the_filling_threshold_is_at_its_top_where_the_local_pool_can_do_it_all(prfaas: Deployment) -> None:
     top = LENGTH_BIN_EDGES_TOKENS[-1]
-    assert online(prfaas).filling(3.0, 0.0) == top
-    assert online(prfaas).filling(3.0, 0.05) == top
-    assert online(prfaas).filling(0.0, 5.0) == online(prfaas).filling(1.0, 5.0)  # all are converting
-    low, high = online(prfaas).filling(2.0, 4.0), online(prfaas).filling(3.0, 4.0)
+    form = online(prfaas)
+    assert form.filling(3.0, 0.0, 7.0) == top
+    assert form.filling(3.0, 0.05, 7.0) == top
+    assert form.filling(0.0, 5.0, 7.0) == form.filling(1.0, 5.0, 7.0)  # all are converting
+    low, high = form.filling(2.0, 4.0, 7.0), form.filling(3.0, 4.0, 7.0)
     assert LENGTH_BIN_EDGES_TOKENS[0] < low < high < top
+
+
+def test_while_the_local_queue_is_far_too_long_nothing_more_goes_there(prfaas: Deployment) -> None:
+    assert online(prfaas).filling(3.0, 4.0, 37.0) <= LENGTHS.low_tokens

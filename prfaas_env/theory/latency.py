@@ -31,15 +31,13 @@ class Prediction(NamedTuple):
     """Seconds and utilisations, of prefill (both pools and the link, whichever is busiest) and of decode.
 
     Prefill has shape (splits, thresholds), decode (splits, 1): its share of TTFT, and its load, do not depend on t.
-    Infinite where a stage cannot keep up. ``local_work_s``, (thresholds,), is what an arrival asks of the local prefill
-    pool on average, 0 where it goes remote.
+    Infinite where a stage cannot keep up.
     """
 
     prefill_s: np.ndarray  # mean TTFT without the wait for a decode slot
     prefill_utilisation: np.ndarray
     decode_wait_s: np.ndarray
     decode_utilisation: np.ndarray
-    local_work_s: np.ndarray
 
     @property
     def ttft_s(self) -> np.ndarray:
@@ -113,7 +111,7 @@ class LatencyModel:
         remote_use = np.maximum(_use(rate_rps * sums[eq.REMOTE], n_remote), link_use)
         use = np.maximum(_use(rate_rps * sums[eq.LOCAL], n_prefill), remote_use)
         decode_use = decode_rate_rps * decode_s / slots
-        return Prediction(np.where(use < 1.0, prefill_s, np.inf), use, decode_wait_s, decode_use, sums[eq.LOCAL])
+        return Prediction(np.where(use < 1.0, prefill_s, np.inf), use, decode_wait_s, decode_use)
 
     def _transfer(
         self, rate_rps: float, bin_shares: np.ndarray, sent_bits: np.ndarray, link_gbps: float
