@@ -51,7 +51,7 @@ def measured(study: Study, variants: Sequence[Variant], seeds: int) -> dict[str,
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--only", help="Variants or choices by name, with commas; all of them without it.")
-@click.option("--timesteps", type=click.IntRange(min=1), default=144_000, show_default=True, help="Of each run.")
+@click.option("--timesteps", type=click.IntRange(min=1), default=96_000, show_default=True, help="Of each run.")
 @click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Training seeds a variant.")
 @click.option("--episodes", type=click.IntRange(min=2), default=4, show_default=True, help="Played a scenario.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=OUT, help="Where the runs lie.")

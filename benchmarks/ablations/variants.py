@@ -50,7 +50,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("not-normalised", "observation", {"normalised": False}),
     *map(_without, GROUPS),
     Variant("history-lstm", "history", {"algo": "recurrent-ppo"}),
-    *map(_budget, (36_000, 576_000)),
+    *map(_budget, (24_000, 384_000)),
     Variant("drift-mix-only", "randomisation", {"scenarios": ["drift-mix"]}),
     # Few weights and long strides, as docs/training.md advises; SAC and TQC as they are.
     Variant("learner-es", "learner", {"algo": "es", "hidden": [16], "learning_rate": 0.02}),
