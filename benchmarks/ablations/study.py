@@ -5,6 +5,7 @@ What is played is the last model of a run and not the best by validation, so tha
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -68,6 +69,7 @@ class Study:
                 if not kept.is_file():
                     self._console.print(f"{variant.name}, seed {seed}", highlight=False)
                     model = self._trained(folder, self.settings(variant, seed))
+                    gc.collect()  # a learner and its copies of the environment hold each other: some 300 MB
                     write_atomically(kept, json.dumps(self.played(str(model))) + "\n")
                 yield variant, seed, json.loads(kept.read_text(encoding="utf-8"))
 
