@@ -77,8 +77,13 @@ class ScriptedPolicy:
         episode_start: np.ndarray | None = None,
         deterministic: bool = True,  # noqa: ARG002 - a scripted rule has no other way
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """See :class:`Policy`. ``state`` is one array (n, m); rows whose ``episode_start`` is true begin afresh."""
+        """See :class:`Policy`. ``state`` is one array (n, m); rows whose ``episode_start`` is true begin afresh.
+
+        Raises ``ValueError`` if an observation is not of finite numbers.
+        """
         batch = np.atleast_2d(observation)
+        if not np.isfinite(batch).all():
+            raise ValueError("observation: expected finite numbers")
         fresh = np.tile(self.fresh_memory(), (len(batch), 1))
         memory = fresh if state is None else state[0].copy()
         if episode_start is not None:

@@ -9,6 +9,9 @@ how much of the model's action is used::
 
 and where the two route by different laws, by that of the one who is trusted more.
 
+A control step or a deployment of a size that training has not met is another world: there the model has no say, and
+neither where a component is no number.
+
 Components may each lie within what was met and together be like nothing that was. So results are watched too: where
 the closed form could sustain the traffic (load below ``SUSTAINED``), requests wait for longer than ``PATIENCE_S`` all
 the same, and as many of them after ``WATCH_S`` (after an overload the queue only has to be worked off), the scheduler
@@ -19,8 +22,8 @@ A conversion takes instances out of service, and a network in doubt between two 
 turn. So N_p only moves when it has asked for more, or for less, for ``DWELL_S`` on end. And never beyond N_p* to where,
 by Eq. 5, arrivals would take more than ``SUSTAINED`` of what decode can do.
 
-Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±3 on t*, a price of up to
-two minutes, and two instances.
+Corrections are bounded in any case: actions are clipped to [−1, 1], which is a factor of e^±3 on t* or t_fill, a price
+of up to two minutes, and two instances.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from prfaas_env.environment.actions import PREFILL_SPAN, ActionForm, ActionName, action_form, away_from_zero
-from prfaas_env.environment.observation import COMPONENTS, decode, encode
+from prfaas_env.environment.observation import COMPONENTS, GROUPS, decode, encode
 from prfaas_env.scenario import Scenario
 from prfaas_env.simulator.control import Control
 
@@ -46,6 +49,9 @@ NEAR, FAR = 1.0, 2.0
 
 SUSTAINED, PATIENCE_S, WATCH_S, HOLD_S, TURN_S = 0.9, 20.0, 120.0, 300.0, 900.0
 """Without a load that can be sustained, long waits are nobody's fault."""
+
+SIZE = GROUPS["size"]
+"""Components that do not change in an episode."""
 
 DWELL_S = 30.0
 """About a conversion of the paper's cluster: who changes his mind sooner has gained nothing by it."""
@@ -71,9 +77,11 @@ class Guard:
         self._low, self._high = (encode(np.array(side, dtype=np.float64)) for side in zip(*bounds, strict=True))
 
     def distance(self, observation: np.ndarray) -> np.ndarray:
-        """How far observations, (n, k), lie outside the ranges: float (n,), 0 inside."""
-        beyond = np.maximum(self._low - observation, observation - self._high) - MARGIN
-        distance: np.ndarray = np.maximum(beyond, 0.0).sum(axis=1)
+        """How far observations, (n, k), lie outside the ranges: float (n,), 0 inside; infinite for another step or
+        size, or what is no number."""
+        beyond = np.maximum(np.maximum(self._low - observation, observation - self._high) - MARGIN, 0.0)
+        elsewhere = (beyond[:, SIZE] > 0.0).any(axis=1) | np.isnan(beyond).any(axis=1)
+        distance: np.ndarray = np.where(elsewhere, np.inf, beyond.sum(axis=1))
         return distance
 
     @staticmethod

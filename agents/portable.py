@@ -91,6 +91,8 @@ class Network:
                 )
             if layer.weight.dtype != np.float32 or layer.bias.dtype != np.float32:
                 raise ConfigError(f"{path}: layer {number}: expected float32, got {layer.weight.dtype}")
+            if not (np.isfinite(layer.weight).all() and np.isfinite(layer.bias).all()):
+                raise ConfigError(f"{path}: layer {number}: expected finite numbers")
             width = len(layer.bias)
         if width != _ACTED or not layers:
             raise ConfigError(f"{path}: expected {_ACTED} outputs, got {width}")

@@ -260,7 +260,7 @@ def test_zero_residual_is_the_closed_form_and_zero_price_the_least_completion(de
     assert action_form("price", deployment).decode(zero, 19_613.7, 3) == Control(3, law="price", price_s=0.0)
 
 
-@pytest.mark.parametrize("tokens", [0.0, 257.0, 4_096.0, 19_400.0, 131_072.0, 262_143.0, np.inf])
+@pytest.mark.parametrize("tokens", [0.0, 256.0, 4_096.0, 19_400.0, 131_072.0, 262_144.0, np.inf])
 @pytest.mark.parametrize("n_prefill", [1, 2, 5, 7])
 def test_absolute_actions_give_back_the_control_exactly(deployment: Deployment, tokens: float, n_prefill: int) -> None:
     form = action_form("absolute", deployment)
@@ -336,7 +336,7 @@ def test_the_price_form_comes_as_near_as_it_can_to_all_or_nothing(
 
 def test_about_the_zero_action_the_price_form_asks_for_nothing(deployment: Deployment) -> None:
     form = action_form("price", deployment)
-    for first in (-0.2, -0.1, -1e-9, 0.0):
+    for first in (-0.2, np.float32(-0.2), -0.1, -1e-9, 0.0):
         assert form.decode(np.array([first, 0.0]), 1e4, 3) == Control(3, 0.0, "price", 0.0)
 
 

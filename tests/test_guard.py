@@ -69,6 +69,21 @@ def test_the_action_fades_from_the_model_s_to_the_scheduler_s(scenario: Scenario
     np.testing.assert_array_equal(guard.predict(both)[0], [[0.0, 0.0]])  # distances add up
 
 
+@pytest.mark.parametrize("name", ["control_step_s", "local_instances", "remote_instances"])
+def test_another_step_or_size_than_in_training_is_another_world(scenario: Scenario, name: str) -> None:
+    """However near it is on the observation's scale."""
+    rows = beyond(0.01, component=[c.name for c in COMPONENTS].index(name))
+    actions, state = Guard(Constant(), card(**{name: (0.0, 0.0)}), scenario).predict(rows)
+    np.testing.assert_array_equal(actions, [[0.0, 0.0]])
+    assert state[0] == 1
+
+
+def test_what_is_no_number_is_outside(scenario: Scenario) -> None:
+    rows = beyond(0.0)
+    rows[0, BACKLOG] = np.nan
+    assert Guard(Constant(), card(**IDLE), scenario).distance(rows) == np.inf
+
+
 def test_between_a_price_and_a_threshold_the_law_is_that_of_the_more_trusted(scenario: Scenario) -> None:
     """Half a threshold would be no price: the route of the model stays whole while it is trusted by half or more."""
 

@@ -95,6 +95,14 @@ def test_deployments_reach_the_policies(scenario: Scenario) -> None:
     assert load_deployment("prfaas-pd").local.prefill == 3
 
 
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_an_observation_that_is_no_number_is_refused(name: str, scenario: Scenario) -> None:
+    policy = load_policy(name, scenario)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="observation: expected finite numbers"):
+            policy.predict(np.full(len(COMPONENTS), bad, dtype=np.float32))
+
+
 # --- what each one does -----------------------------------------------------------------------------------------------
 
 

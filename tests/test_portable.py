@@ -244,6 +244,7 @@ def zeros(*shapes: tuple[int, int], after: str = "Clip", dtype: Any = np.float32
         (zeros(), None, "expected 2 outputs"),
         (zeros((2, WIDTH), after="Tan"), None, "after: unknown 'Tan'; did you mean 'Tanh'"),
         (zeros((2, WIDTH), dtype=np.float64), None, "expected float32, got float64"),
+        (Network((Layer(np.full((2, WIDTH), np.nan, np.float32), np.zeros(2, np.float32), "Clip"),)), None, "finite"),
     ],
 )
 def test_a_network_that_does_not_fit_is_refused(

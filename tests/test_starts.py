@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import types
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from tests.training_runs import call, small, steps_kept, weights
 from stable_baselines3 import PPO
 
 from agents.teacher import Teacher
-from prfaas_env.cli.errors import BAD_INPUT
+from prfaas_env.cli.errors import BAD_INPUT, INTERRUPTED
 from prfaas_env.environment.actions import ActionName, action_form
 from prfaas_env.environment.observation import COMPONENTS, decode, encode
 from prfaas_env.evaluation.simulate import simulate
@@ -90,6 +92,24 @@ def test_a_teacher_must_act_by_the_learners_law(
     assert call(*small(scenarios, tmp_path / "run"), "--set", given) == BAD_INPUT
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_lessons_end_as_soon_as_they_are_told_to(
+    scenarios: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is learnt then, and the run says what to do."""
+
+    monkeypatch.setattr("prfaas_env.training.imitation.play_together", lambda *_: None)
+    out = tmp_path / "run"
+    lesson = types.SimpleNamespace(observed=[], taught=[], moves=[])
+    monkeypatch.setattr(
+        "prfaas_env.training.imitation._Lesson", lambda *_: signal.raise_signal(signal.SIGINT) or lesson
+    )
+    monkeypatch.setattr(
+        "prfaas_env.training.imitation._fit", lambda *_: pytest.fail("fitted to what was not played to the end")
+    )
+    assert call(*small(scenarios, out), "--set", "teacher=load-aware") == INTERRUPTED
+    assert "interrupted before its first step: delete" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_shift_by_two_is_taught_from_beyond_the_edge() -> None:

@@ -50,6 +50,8 @@ PRICE_MOST_S, PRICE_CURVATURE = 120.0, 6.0
 """A full price action is two minutes; the sinh below is finer near zero (4 s a unit there)."""
 FREE_DOWN_TO = -0.2
 """From here to zero ``price`` asks for nothing, so that noise about the zero action does not change the law."""
+_FLOAT32 = 1e-7
+"""An action of -0.2 is a little less in the space's own numbers."""
 
 
 ACTION_SPANS: tuple[float, ...] = (
@@ -91,6 +93,8 @@ def corrected_threshold(x: float, tokens: float) -> float:
 
 
 _LOG_LOW, _LOG_HIGH = math.log(THRESHOLD_LOW_TOKENS), math.log(THRESHOLD_HIGH_TOKENS)
+_INSIDE = float(np.nextafter(np.float32(1.0), np.float32(0.0)))
+"""The ends of the range itself lie just within ± 1, which mean all remote and all local."""
 
 
 class Bearings(NamedTuple):
@@ -128,7 +132,7 @@ def decode_absolute(first: float, second: float, at: Bearings) -> Knobs:
 def decode_price(first: float, second: float, at: Bearings) -> Knobs:
     """The price β of remote prefill or, well below zero, a threshold; and a correction to N_p*."""
     n_prefill = corrected_prefill(second, at.n_prefill, at.low, at.high)
-    if first >= FREE_DOWN_TO:
+    if first >= FREE_DOWN_TO - _FLOAT32:
         price_s = PRICE_MOST_S * math.sinh(PRICE_CURVATURE * max(first, 0.0)) / math.sinh(PRICE_CURVATURE)
         return Knobs(n_prefill, True, 0.0, price_s)
     x = 2.0 * (FREE_DOWN_TO - first) / (1.0 + FREE_DOWN_TO) - 1.0
@@ -147,8 +151,13 @@ def _encode_residual(control: Control, at: Bearings) -> tuple[float, float]:
 
 
 def _encode_absolute(control: Control, at: Bearings) -> tuple[float, float]:
-    threshold = min(max(control.threshold_tokens, THRESHOLD_LOW_TOKENS), THRESHOLD_HIGH_TOKENS)
-    first = 2.0 * (math.log(threshold) - _LOG_LOW) / (_LOG_HIGH - _LOG_LOW) - 1.0
+    if control.threshold_tokens <= 0.0:
+        first = -1.0
+    elif control.threshold_tokens > THRESHOLD_HIGH_TOKENS:
+        first = 1.0
+    else:
+        share = (math.log(max(control.threshold_tokens, THRESHOLD_LOW_TOKENS)) - _LOG_LOW) / (_LOG_HIGH - _LOG_LOW)
+        first = min(max(2.0 * share - 1.0, -_INSIDE), _INSIDE)
     nodes = min(max(control.n_prefill, at.low), at.high)
     return first, 2.0 * (nodes - at.low) / (at.high - at.low) - 1.0 if at.high > at.low else 0.0
 

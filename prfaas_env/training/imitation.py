@@ -9,7 +9,7 @@ first rollouts train the critic alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,15 +36,19 @@ def imitate(
     scenarios: Sequence[Scenario],
     seeds: Sequence[int],
     moves_share: float,
-) -> float:
+    stopped: Callable[[], bool] = lambda: False,
+) -> float | None:
     """Fit the model's deterministic action to the teacher's on an episode of each scenario and seed. Of the steps it
     learns from, ``moves_share`` are drawn from those on which the teacher moves N_p.
 
-    Returns the root mean square difference of the actions that is left, on the data of the fit.
+    Returns the root mean square difference of the actions that is left, on the data of the fit; ``None`` as soon as
+    ``stopped`` says so.
     """
     observations, actions, moves = [], [], []
     for turn in range(ROUNDS):
         for scenario in scenarios:
+            if stopped():
+                return None
             lesson = _Lesson(model if turn else None, name, action, scenario)
             play_together(scenario, lesson, [scenario.draw(seed) for seed in seeds[turn::ROUNDS]])
             observations += lesson.observed

@@ -93,7 +93,10 @@ def _run(folder: RunFolder, scenarios: Sequence[Scenario], console: Console) -> 
     with _interruptible(console) as interrupted:
         done = _learn(folder, scenarios, validated, interrupted, console)
     if not done:
-        console.print(f"interrupted: kept {folder.steps} steps; go on with --resume {folder.path}", highlight=False)
+        if folder.checkpoints():
+            console.print(f"interrupted: kept {folder.steps} steps; go on with --resume {folder.path}", highlight=False)
+        else:
+            console.print(f"interrupted before its first step: delete {folder.path} and begin again", highlight=False)
         raise KeyboardInterrupt
     return folder.path
 
@@ -131,8 +134,8 @@ def _learn(
             model = load_state(settings, folder.checkpoint(begun), environments)
         else:
             model = new_model(settings, environments, _scaling(settings, scenarios))
-            if settings.teacher is not None:
-                _taught(model, settings, scenarios, console)
+            if settings.teacher is not None and not _taught(model, settings, scenarios, interrupted, console):
+                return False
         logger = Logger(str(folder.path), [TensorBoardOutputFormat(str(folder.path / "tensorboard"))])
         closing.callback(logger.close)
         model.set_logger(logger)
@@ -159,14 +162,22 @@ def _scaling(settings: Settings, scenarios: Sequence[Scenario]) -> Any:
     return measured_scaling(settings.action, scenarios, lesson_seeds(settings.seed, 1)[0])
 
 
-def _taught(model: Any, settings: Settings, scenarios: Sequence[Scenario], console: Console) -> None:
-    """The model after its lessons from the teacher; their episodes come before the run's own."""
+def _taught(
+    model: Any, settings: Settings, scenarios: Sequence[Scenario], interrupted: threading.Event, console: Console
+) -> bool:
+    """Give the model its lessons from the teacher, to the end (True) or until ``interrupted``; their episodes come
+    before the run's own."""
     from prfaas_env.training.imitation import imitate
 
     assert settings.teacher is not None
     seeds = lesson_seeds(settings.seed, settings.teacher_episodes)
-    error = imitate(model, settings.teacher, settings.action, scenarios, seeds, settings.teacher_moves)
-    console.print(f"learnt from {settings.teacher}: its actions to {error:.3f} (root mean square)", highlight=False)
+    console.print(f"learning from {settings.teacher} first, {len(seeds)} episodes a scenario", highlight=False)
+    error = imitate(
+        model, settings.teacher, settings.action, scenarios, seeds, settings.teacher_moves, interrupted.is_set
+    )
+    if error is not None:
+        console.print(f"learnt from {settings.teacher}: its actions to {error:.3f} (root mean square)", highlight=False)
+    return error is not None
 
 
 @contextmanager
