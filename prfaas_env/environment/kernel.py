@@ -188,8 +188,9 @@ def _observe(desk: Desk, out: np.ndarray) -> None:
     d.advised_threshold_tokens = min(max(solved[THRESHOLD, best], LOW_TOKENS), HIGH_TOKENS)
     d.advised_prefill = int(desk.splits[best])
     rates = recent_rates(desk.recent)
-    n_prefill, wait_s = max(signals[PREFILL_NODES], 1.0), signals[LOCAL_WAIT_S]
-    filling_tokens = filling_threshold(desk.total, desk.tables, n_prefill, rates[ARRIVALS], wait_s)
+    filling_tokens = filling_threshold(
+        desk.total, desk.tables, signals[PREFILL_NODES], rates[ARRIVALS], signals[LOCAL_WAIT_S]
+    )
     d.filling_tokens = min(max(filling_tokens, LOW_TOKENS), HIGH_TOKENS)
 
     facts = np.empty(FACTS)

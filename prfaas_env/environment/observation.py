@@ -23,6 +23,7 @@ from prfaas_env.config import content_hash
 from prfaas_env.environment.actions import ACTION_SPANS
 from prfaas_env.environment.recent import RECENT_FACTS
 from prfaas_env.simulator.signals import LENGTH_BIN_EDGES_TOKENS, SIGNALS
+from prfaas_env.theory.online import FILLED_WAIT_S
 
 __all__ = [
     "ADVICE_FACTS",
@@ -256,7 +257,7 @@ COMPONENTS: tuple[Component, ...] = (
         "log",
         "filling_threshold_tokens",
         "one",
-        "t_fill: what arrives below it keeps the local pool busy and its wait at some seconds",
+        f"t_fill: what arrives below it keeps the local pool busy and its wait at {FILLED_WAIT_S:g} s",
     ),
     # time, size of the deployment
     _same("day_sine", "1", -1, 1, "linear", "sine of the position in the day"),

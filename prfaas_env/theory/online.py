@@ -20,7 +20,7 @@ from prfaas_env.theory import closed_form as eq
 from prfaas_env.theory.plan import GIGA, HasLengths
 from prfaas_env.workload.lengths import LengthLaw
 
-__all__ = ["Advice", "OnlineClosedForm", "bin_shares", "filling_threshold", "push", "solve"]
+__all__ = ["FILLED_WAIT_S", "Advice", "OnlineClosedForm", "bin_shares", "filling_threshold", "push", "solve"]
 
 BINS = len(LENGTH_BIN_CENTRES_TOKENS)
 COMPLETED, OUTPUT_TOKENS = BINS, BINS + 1  # of a window row, after the length bins
@@ -28,7 +28,7 @@ WIDTH = BINS + 2
 # Pseudo-requests of the nominal workload: ten seconds of the paper's traffic, so a window of minutes outweighs them.
 PRIOR_REQUESTS = 32.0
 
-LOCAL_WAIT_S, STEER_S = 7.0, 30.0
+FILLED_WAIT_S, STEER_S = 7.0, 30.0
 """In an overload the wait for the local pool is brought to the first within the second. From a few tries on training
 scenarios (3 to 15 s, 15 to 60 s): a shorter wait lets instances run dry, a longer one keeps short prompts waiting."""
 
@@ -107,12 +107,12 @@ def filling_threshold(
     """The threshold in tokens that fills the local pool and no more, for an overload: who waits are the long prompts.
 
     What arrives below it takes the time of ``n_prefill`` instances, λ · E[T(L); L ≤ t] = N_p, less (or more) what
-    brings the wait for them, ``wait_s`` now, to LOCAL_WAIT_S within STEER_S. Infinite where all that arrives takes
-    less. ``total`` and ``tables`` as for :func:`solve`.
+    brings the wait for them, ``wait_s`` now, to FILLED_WAIT_S within STEER_S. Infinite where all that arrives takes
+    less; while all instances are converting, as if there were one. ``total`` and ``tables`` as for :func:`solve`.
     """
     bins = tables.shape[1]
-    spare = max(1.0 - (wait_s - LOCAL_WAIT_S) / STEER_S, 0.0)
-    room = n_prefill * spare * np.cumsum(total[:bins])[bins - 1]
+    spare = max(1.0 - (wait_s - FILLED_WAIT_S) / STEER_S, 0.0)
+    room = max(n_prefill, 1.0) * spare * np.cumsum(total[:bins])[bins - 1]
     taken = 0.0
     for k in range(bins):
         work = arrivals_rps * total[k] * tables[1, k]
@@ -220,5 +220,5 @@ class OnlineClosedForm:
     def filling(self, n_prefill: float, arrivals_rps: float, wait_s: float) -> float:
         """:func:`filling_threshold` on the window as it stands, inside the bins' range."""
         low, high = LENGTH_BIN_EDGES_TOKENS[[0, -1]]
-        threshold = filling_threshold(self.total, self.tables, max(n_prefill, 1.0), arrivals_rps, wait_s)
+        threshold = filling_threshold(self.total, self.tables, n_prefill, arrivals_rps, wait_s)
         return float(min(max(threshold, low), high))
