@@ -2,7 +2,8 @@
 
 Observations of ordinary episodes are recorded under the policy itself, together with the window of lengths behind them.
 Then one thing is set to each of some values in all of them, with what the environment would derive from it, and the
-policy is asked anew, without memory. Rates of arrivals follow Λ_max where that changes, so that the load stays.
+policy is asked anew, for ``ASKED_S`` on end: the guard moves N_p only when that has been asked for for some time. Rates
+of arrivals follow Λ_max where that changes, so that the load stays.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ SEEDS = (0, 1)
 EVERY, FIRST = 12, 30  # steps: two minutes apart, and none before the window is full
 LONG_TOKENS = 32_768.0
 EDGES_TOKENS = (256.0, 262_144.0)
+ASKED_S = 60.0
 RATES = ("arrivals", "arrivals_interval", "arrivals_window", "first_tokens", "completions")
 
 
@@ -216,15 +218,17 @@ def _swept(
     return {"values": list(sweep.values), **found, "held_back": held_back}
 
 
-def _answer(policy: Any, scenario: Scenario, observed: Mapping[str, float]) -> tuple[Control, int]:
-    """What a policy sets, and whether it was held back."""
-    observation = encode(np.array([observed[component.name] for component in COMPONENTS]))
-    action, state = policy.predict(observation, None, np.array([True]))
+def _answer(policy: Any, scenario: Scenario, observed: Mapping[str, float]) -> tuple[Control, float]:
+    """What a policy sets that sees the same for a while, and in which share of these steps it was held back."""
+    observation, state = encode(np.array([observed[component.name] for component in COMPONENTS])), None
+    steps = max(round(ASKED_S / observed["control_step_s"]), 1)
+    for step in range(steps):
+        action, state = policy.predict(observation, state, np.array([step == 0]))
     form = action_form(policy.action_mode, scenario.deployment)
     control = form.decode(
         action, observed["advised_threshold"], round(observed["advised_prefill"]), observed["filling_threshold"]
     )
-    return control, policy.held_back_steps(state) if hasattr(policy, "held_back_steps") else 0
+    return control, policy.held_back_steps(state) / steps if hasattr(policy, "held_back_steps") else 0
 
 
 def picture(model: Shipped, found: Mapping[str, Any]) -> str:
@@ -255,7 +259,8 @@ def section(model: Shipped, found: Mapping[str, Any]) -> list[str]:
         "above and below the bound keep their proportions) and all that the closed form advises; from the link's "
         "capacity, that advice and the link's utilisation. Where Λ_max changes, arrivals change with it, so that the "
         "load stays; under a backlog the link counts as full. Queues, waits and the knobs in force stay as recorded. "
-        f"Every policy is asked without memory, the guard of `{model.name}` in place; t is averaged in logarithms.",
+        f"Every policy sees the same for {ASKED_S:g} s and then says this, the guard of `{model.name}` in place; t is "
+        "averaged in logarithms.",
         "",
     ]
 
