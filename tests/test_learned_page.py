@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agents.card import ModelCard
+from agents.guard import Guard
 from docs.learned import comparison, episodes, responses
 from docs.learned.__main__ import measured
 from docs.learned.page import COMMAND, learned_page, pictures
 from docs.learned.results import FOLDER, RESULTS, as_json, plain, read_results
 from docs.learned.shipped import SCRIPTED, Shipped, rivals, shipped
 from docs.panels import Panel, panels, ticks
-from prfaas_env.environment.observation import COMPONENTS, HISTOGRAM_FACTS
+from prfaas_env.environment.actions import PREFILL_SPAN
+from prfaas_env.environment.observation import COMPONENTS, HISTOGRAM_FACTS, layout_hash
 from prfaas_env.evaluation.simulate import simulate
 from prfaas_env.evaluation.standings import BASELINE
 from prfaas_env.policies import policy_class
@@ -177,3 +180,19 @@ def test_panels_leave_gaps_and_round_ticks() -> None:
     assert all(14_000 <= tick <= 20_000 for tick in ticks(14_000.0, 20_000.0, log=True))
     assert json.loads(as_json({"a": ["b c", "d"], "e": [1, [2]]})) == {"a": ["b c", "d"], "e": [1, [2]]}
     assert plain({"x": [float("nan"), 1.0 / 3.0]}) == {"x": [None, 0.33333]}
+
+
+def test_an_answer_is_what_is_in_force_once_the_guard_has_let_n_p_move() -> None:
+    scenario = load_scenario("paper-stationary-50").with_overrides(horizon_s=600.0)
+
+    class OneMore:
+        action_mode = "residual"
+
+        def predict(self, observation: np.ndarray, state: Any = None, *_: Any) -> tuple[np.ndarray, Any]:
+            return np.array([0.0, 1.0 / PREFILL_SPAN], dtype=np.float32), state
+
+    moment = responses.record(scenario, "windowed-closed-form", seeds=(0,))[0]
+    guard = Guard(OneMore(), ModelCard("PPO", "residual", layout_hash()), scenario)  # type: ignore[arg-type]
+    control, held_back = responses._answer(guard, scenario, moment.observed)
+    assert control.n_prefill == round(moment.observed["advised_prefill"]) + 1
+    assert held_back == 0.0
